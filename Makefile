@@ -1,0 +1,57 @@
+# Every target works by itself: it makes .venv, installs what it needs, and does its job.
+# A stamp file in .venv remembers an installation until pyproject.toml or constraints.txt changes.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CORE := $(VENV)/.installed-core
+DEV := $(VENV)/.installed-dev
+
+# The build environment is held to the tested versions too: older pips read the first name there, newer ones the second.
+PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint format bench clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(CORE)  ## fit PMvGE on a real data set and show what it learned
+	$(BIN)/python -m pmvge demo
+
+test: $(DEV)  ## run the test suite
+	$(BIN)/python -m pytest
+
+lint: $(DEV)  ## check format, style, types and the direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(DEV)  ## format the code and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(CORE)  ## measure speed and recovery
+	$(BIN)/python benchmarks/step.py
+	$(BIN)/python benchmarks/recovery.py
+	$(BIN)/python benchmarks/growth.py
+
+clean:  ## remove .venv, caches and built files
+	rm -rf $(VENV) dist site .benchmarks .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks examples -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo 'pmvge needs Python 3.11 or newer: make PYTHON=/path/to/python3.11' >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(CORE): pyproject.toml constraints.txt | $(BIN)/pip
+	@echo 'Installing pmvge into $(VENV); the first time may take some minutes.'
+	$(PIP_INSTALL) --editable .
+	@touch $@
+
+$(DEV): $(CORE)
+	$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@

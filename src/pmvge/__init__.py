@@ -1,0 +1,11 @@
+"""Probabilistic Multi-view Graph Embedding: one space for things of different kinds."""
+
+from pmvge.embeddings import Embeddings
+from pmvge.encoders import EncoderSpec
+from pmvge.errors import PmvgeError
+from pmvge.graph import MultiViewGraph
+from pmvge.model import PMvGE
+
+__version__ = "0.1.0"
+
+__all__ = ["EncoderSpec", "Embeddings", "MultiViewGraph", "PMvGE", "PmvgeError", "__version__"]

@@ -1,0 +1,4 @@
+"""Data sets, one file each."""
+
+from pmvge.datasets.cora import Cora, load_cora
+

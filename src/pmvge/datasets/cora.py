@@ -1,0 +1,93 @@
+"""Cora: 2,708 papers, the words in them, their fields, and who cites whom.
+
+Read in the publisher's own layout: ``cora.content`` with ``<paper id> <0/1 x 1433> <class>`` and
+``cora.cites`` with ``<cited id> <citing id>``, in a folder ``cora`` or an archive of it.
+"""
+
+from __future__ import annotations
+
+import os
+import tarfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pmvge.errors import InputError
+from pmvge.graph import MultiViewGraph
+from pmvge.ids import find
+
+_FILES = ("cora.content", "cora.cites")
+_SOURCE = "https://linqs-data.soe.ucsc.edu/public/lbc/cora.tgz"
+
+
+@dataclass(frozen=True, eq=False)
+class Cora:
+    """The citation graph (one view, "paper", of sparse binary words) and each paper's field."""
+
+    graph: MultiViewGraph
+    labels: NDArray[np.int64]  # (n,) positions in ``classes``
+    classes: tuple[str, ...]
+
+
+def load_cora(folder: str | Path | None = None) -> Cora:
+    """Read Cora from ``folder``, by default ``$PMVGE_DATA/cora``.
+
+    The folder holds the two files, or ``cora.zip``, or ``cora.tgz``. Citations count as undirected
+    links of weight 1, however often they are listed.
+    """
+    place = Path(folder) if folder is not None else Path(os.environ.get("PMVGE_DATA", ".")) / "cora"
+    content, cites = _read(place)
+    rows = [line.split("\t") for line in content.splitlines() if line.strip()]
+    widths = {len(row) for row in rows}
+    if not rows or len(widths) != 1 or widths.pop() < 3:
+        raise InputError(f"{place}: cora.content: expected lines of one length: id, words, class")
+    try:
+        words = np.array([row[1:-1] for row in rows], dtype=np.float32)
+        papers = np.array([row[0] for row in rows], dtype=np.int64)
+        citations = np.array([line.split() for line in cites.splitlines()], dtype=np.int64)
+        left, right = find(papers, citations[:, 0]), find(papers, citations[:, 1])
+    except (ValueError, IndexError) as error:
+        raise InputError(f"{place}: not in Cora's layout: {error}") from error
+    classes, labels = np.unique([row[-1] for row in rows], return_inverse=True)
+    known = (left >= 0) & (right >= 0) & (left != right)
+    pairs = np.unique(np.sort(np.stack([left[known], right[known]]), axis=0), axis=1)
+    graph = MultiViewGraph(
+        {"paper": sparse.csr_array(words)},
+        {("paper", "paper"): (pairs[0], pairs[1])},
+        {"paper": papers},
+    )
+    return Cora(graph, labels.astype(np.int64), tuple(classes.tolist()))
+
+
+def _read(place: Path) -> tuple[str, str]:
+    """The text of both files, from the folder or from an archive in it, without extracting it."""
+    archives = [place / "cora.zip", place / "cora.tgz"]
+    try:
+        if all((place / name).is_file() for name in _FILES):
+            texts = [(place / name).read_bytes() for name in _FILES]
+        elif archives[0].is_file():
+            with zipfile.ZipFile(archives[0]) as archive:
+                texts = [archive.read(_member(archive.namelist(), name)) for name in _FILES]
+        elif archives[1].is_file():
+            with tarfile.open(archives[1]) as tar:
+                streams = [tar.extractfile(_member(tar.getnames(), name)) for name in _FILES]
+                texts = [stream.read() if stream else b"" for stream in streams]
+        else:
+            raise InputError(
+                f"{place}: no Cora here: expected {' and '.join(_FILES)}, or cora.zip, or cora.tgz "
+                f"(publisher: {_SOURCE}); set PMVGE_DATA to the folder that holds 'cora'"
+            )
+        return texts[0].decode(), texts[1].decode()
+    except (zipfile.BadZipFile, tarfile.TarError, KeyError, OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{place}: cannot read Cora: {error}") from error
+
+
+def _member(names: list[str], wanted: str) -> str:
+    for name in names:
+        if PurePosixPath(name).name == wanted:
+            return name
+    raise KeyError(f"{wanted} is not in the archive")

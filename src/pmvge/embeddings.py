@@ -1,0 +1,111 @@
+"""Vectors with their ids: save, load, nearest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import torch
+from numpy.typing import NDArray
+from pyarrow import parquet
+
+from pmvge.errors import InputError, StorageError
+from pmvge.ids import Ids
+
+TILE = 1 << 24  # similarities held at once
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """The vectors of one view's entities: ``ids`` (n,) and ``vectors`` (n, K)."""
+
+    ids: Ids
+    vectors: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def nearest(self, queries: NDArray[Any], k: int) -> tuple[Ids, NDArray[np.float32]]:
+        """The ids of the k vectors with the largest inner products with each query, best first.
+
+        Returns ids and inner products, both (queries, min(k, n)).
+        """
+        positions, g = top_k(queries, self.vectors, k)
+        return self.ids[positions], g
+
+    def save(self, path: Path | str) -> None:
+        """Write a Parquet file with the columns ``id`` and ``vector``."""
+        flat = pyarrow.array(np.ascontiguousarray(self.vectors, np.float32).ravel())
+        width = self.vectors.shape[1]
+        table = pyarrow.table(
+            {
+                "id": pyarrow.array(self.ids),
+                "vector": pyarrow.FixedSizeListArray.from_arrays(flat, width),
+            }
+        )
+        parquet.write_table(table, path)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Embeddings:
+        """Read what :meth:`save` wrote."""
+        try:
+            table = parquet.read_table(path).combine_chunks()
+            ids = table.column("id").to_numpy()
+            column = table.column("vector")
+            width = column.type.list_size
+            parts = [chunk.flatten().to_numpy() for chunk in column.chunks]
+        except (pyarrow.ArrowException, OSError, KeyError, AttributeError) as error:
+            raise StorageError(f"{path}: not a Parquet file of ids and vectors: {error}") from error
+        flat = np.concatenate(parts) if parts else np.empty(0, np.float32)
+        ids = ids.astype(str) if ids.dtype == object else ids
+        return cls(ids, flat.reshape(-1, width))
+
+
+def top_k(
+    queries: NDArray[Any], candidates: NDArray[Any], k: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Exact maximum inner product search, tiled over queries and candidates.
+
+    Returns positions and inner products, (queries, min(k, candidates)), best first; of equal ones
+    the earlier candidate comes first.
+    """
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise InputError(f"k must be a positive integer, got {k!r}")
+    k = min(int(k), len(candidates))
+    Q = torch.from_numpy(np.array(queries, np.float32))
+    C = torch.from_numpy(np.array(candidates, np.float32))
+    width = max(k, min(len(C), 1 << 16))
+    height = max(1, TILE // max(1, width))
+    positions, values = [], []
+    for start in range(0, len(Q), height):
+        q = Q[start : start + height]
+        best_g = q.new_empty(len(q), 0)
+        best_at = torch.empty(len(q), 0, dtype=torch.int64)
+        for first in range(0, len(C), width):
+            g, at = _leading(q @ C[first : first + width].T, k)
+            best_g, best_at = torch.cat([best_g, g], 1), torch.cat([best_at, at + first], 1)
+            best_g, order = _leading(best_g, k)
+            best_at = best_at.gather(1, order)
+        positions.append(best_at.numpy())
+        values.append(best_g.numpy())
+    if not positions:
+        return np.empty((0, k), np.int64), np.empty((0, k), np.float32)
+    return np.concatenate(positions), np.concatenate(values)
+
+
+def _leading(g: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The k largest of each row in order, ties by position."""
+    if g.shape[1] <= k:
+        values, order = torch.sort(g, dim=1, descending=True, stable=True)
+        return values, order
+    values, order = torch.topk(g, k, dim=1)
+    # topk picks any of equal values: redo the rows where that may show.
+    tied = (g >= values[:, -1:]).sum(1) > k
+    tied |= (values[:, 1:] == values[:, :-1]).any(1)
+    if tied.any():
+        v, o = torch.sort(g[tied], dim=1, descending=True, stable=True)
+        values[tied], order[tied] = v[:, :k], o[:, :k]
+    return values, order

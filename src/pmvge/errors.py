@@ -1,0 +1,52 @@
+"""The errors people see. Each message says what was expected, what came, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from sklearn.exceptions import NotFittedError
+
+
+class PmvgeError(Exception):
+    """Any error that pmvge raises on purpose."""
+
+
+class GraphError(PmvgeError, ValueError):
+    """A view, a link table or an id list is not usable."""
+
+
+class ParameterError(PmvgeError, ValueError):
+    """A setting is unknown, out of range, or does not fit the data."""
+
+
+class InputError(PmvgeError, ValueError):
+    """Data handed to a fitted model does not fit it."""
+
+
+class NotInductive(InputError):
+    """An entity was not seen in training, and there are no features to embed it from."""
+
+
+class NotFitted(PmvgeError, NotFittedError):
+    """The model was asked for something that only a fitted model knows."""
+
+
+class DivergedError(PmvgeError, ArithmeticError):
+    """Training produced a number that is not finite."""
+
+
+class StorageError(PmvgeError):
+    """A folder is not a model, is damaged, or cannot be written."""
+
+
+def choose(kind: str, name: object, known: Iterable[str], where: str = "") -> str:
+    """Return ``name`` if it is one of ``known``; else raise, listing them and the closest."""
+    options = list(known)
+    if isinstance(name, str) and name in options:
+        return name
+    hint = get_close_matches(name, options, n=1) if isinstance(name, str) else []
+    guess = f"; did you mean {hint[0]!r}?" if hint else ""
+    place = f"{where}: " if where else ""
+    listed = ", ".join(repr(option) for option in options)
+    raise ParameterError(f"{place}unknown {kind} {name!r}: expected one of {listed}{guess}")

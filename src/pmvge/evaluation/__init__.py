@@ -1,0 +1,1 @@
+"""How good embeddings are: metrics (arrays to numbers) and tasks (embeddings to metrics)."""

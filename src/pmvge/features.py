@@ -1,0 +1,170 @@
+"""The feature matrix of one view: checked at the door, then gathered by rows.
+
+A view is a dense array ``(n, ...)``, which may be memory-mapped, or a scipy CSR matrix ``(n, p)``.
+Neither is ever copied or densified as a whole: encoders receive a few rows at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pmvge.errors import GraphError, PmvgeError
+
+Features = NDArray[Any] | sparse.csr_array
+Rows = NDArray[np.int64] | slice
+
+CHUNK = 1 << 22  # numbers looked at together when a whole view is scanned
+LARGEST = float(np.finfo(np.float32).max)  # encoders compute in float32
+SAMPLE = 1 << 16  # rows that column statistics are taken from
+
+
+class SparseRows(NamedTuple):
+    """Rows of a CSR matrix as torch tensors, in the layout of ``embedding_bag``."""
+
+    columns: torch.Tensor  # (nnz,) int64
+    offsets: torch.Tensor  # (rows + 1,) int64
+    values: torch.Tensor  # (nnz,) float32
+    shape: tuple[int, int]
+
+    def to_dense(self) -> torch.Tensor:
+        """Return the rows as a dense (rows, p) tensor."""
+        dense = self.values.new_zeros(self.shape)
+        counts = self.offsets.diff()
+        row = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
+        dense[row, self.columns] = self.values
+        return dense
+
+
+def check_features(where: str, X: Any, error: type[PmvgeError] = GraphError) -> Features:
+    """Return X as a read-only numeric array or canonical CSR matrix with finite entries."""
+    if isinstance(X, torch.Tensor):
+        X = X.detach().cpu()
+        if X.layout is not torch.strided:
+            raise error(f"{where}: expected a dense tensor or a scipy CSR matrix, got {X.layout}")
+        X = X.float().numpy() if X.dtype is torch.bfloat16 else X.numpy()
+    checked = (
+        _check_sparse(where, X, error) if sparse.issparse(X) else _check_dense(where, X, error)
+    )
+    _check_finite(where, checked, error)
+    return checked
+
+
+def _check_sparse(where: str, X: Any, error: type[PmvgeError]) -> sparse.csr_array:
+    if X.ndim != 2:
+        raise error(f"{where}: expected a 2-d sparse matrix, got shape {X.shape}")
+    if X.dtype.kind not in "fiub":
+        raise error(f"{where}: expected real numbers, got dtype {X.dtype}")
+    csr = sparse.csr_array(X)
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    return csr
+
+
+def _check_dense(where: str, X: Any, error: type[PmvgeError]) -> NDArray[Any]:
+    try:
+        array = np.asarray(X)
+    except ValueError as cause:
+        raise error(f"{where}: expected rows of equal length, got a ragged list") from cause
+    if array.dtype.kind not in "fiub":
+        raise error(f"{where}: expected real numbers, got dtype {array.dtype}")
+    if array.ndim < 2:
+        raise error(
+            f"{where}: expected an array of shape (rows, columns, ...), got shape {array.shape}; "
+            "a single column is X.reshape(-1, 1)"
+        )
+    if 0 in array.shape[1:]:
+        raise error(f"{where}: expected at least one column, got shape {array.shape}")
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _check_finite(where: str, X: Features, error: type[PmvgeError]) -> None:
+    if X.dtype.kind != "f":
+        return
+    bad, first = 0, ""
+    for start, chunk in _scan(X):
+        finite = np.abs(chunk) <= LARGEST  # False for NaN too
+        if finite.all():
+            continue
+        if not bad:
+            place = np.argwhere(~finite)[0]
+            value = chunk[tuple(place)]
+            if isinstance(X, np.ndarray):
+                at = [int(place[0]) + start, *map(int, place[1:])]
+            else:
+                entry = int(place[0]) + start
+                row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
+                at = [row, int(X.indices[entry])]
+            first = f"the first is {value} at {at}"
+        bad += int((~finite).sum())
+    if bad:
+        raise error(
+            f"{where}: expected finite float32 numbers, got {bad} that are NaN or infinite; {first}"
+        )
+
+
+def _scan(X: Features) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield (start, part) over the rows of a dense array or the stored entries of a CSR one."""
+    entries = X if isinstance(X, np.ndarray) else X.data
+    step = max(1, CHUNK // max(1, int(np.prod(entries.shape[1:]))))
+    for start in range(0, entries.shape[0], step):
+        yield start, entries[start : start + step]
+
+
+def row_shape(X: Features) -> tuple[int, ...]:
+    """Return the shape of one row."""
+    return tuple(int(size) for size in X.shape[1:])
+
+
+def take(X: Features, rows: Rows, device: torch.device) -> torch.Tensor | SparseRows:
+    """Gather rows as a tensor on ``device``.
+
+    Signed integers stay integers (int64: tokens for an embedding layer), all else becomes float32.
+    """
+    part = X[rows]
+    if isinstance(part, np.ndarray):
+        dtype = np.int64 if part.dtype.kind == "i" else np.float32
+        dense = np.ascontiguousarray(part, dtype=dtype)
+        if not dense.flags.writeable:  # a slice of the caller's array: torch wants its own
+            dense = dense.copy()
+        return torch.from_numpy(dense).to(device)
+    return SparseRows(
+        torch.from_numpy(part.indices.astype(np.int64)).to(device),
+        torch.from_numpy(part.indptr.astype(np.int64)).to(device),
+        torch.from_numpy(part.data.astype(np.float32)).to(device),
+        (int(part.shape[0]), int(part.shape[1])),
+    )
+
+
+def column_statistics(X: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Mean and standard deviation of each column (rows flattened), 1 for a constant column.
+
+    Taken from at most ``SAMPLE`` evenly spaced rows, so that it costs little on a memory map.
+    """
+    stride = -(-X.shape[0] // SAMPLE)
+    rows = X[::stride].reshape(-(-X.shape[0] // stride), -1)
+    mean = np.zeros(rows.shape[1])
+    square = np.zeros(rows.shape[1])
+    for _, part in _scan(rows):
+        mean += part.sum(axis=0, dtype=np.float64)
+    mean /= len(rows)
+    for _, part in _scan(rows):
+        square += ((part - mean) ** 2).sum(axis=0)
+    deviation = np.sqrt(square / len(rows))
+    negligible = deviation <= 1e-6 * np.abs(mean)  # rounding noise of a constant column
+    deviation[negligible | (deviation == 0)] = 1.0
+    return mean.astype(np.float32), deviation.astype(np.float32)
+
+
+def row_scale(X: sparse.csr_array) -> float:
+    """Root mean square of the row norms of a CSR matrix; 1 if it is empty."""
+    total = sum(float(np.square(part, dtype=np.float64).sum()) for _, part in _scan(X))
+    return float(np.sqrt(total / X.shape[0])) if total else 1.0

@@ -1,0 +1,340 @@
+"""From settings and a graph to everything a fitted model knows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pmvge import storage
+from pmvge.encoders import EncoderSpec, batch_norms
+from pmvge.errors import GraphError, ParameterError, StorageError
+from pmvge.features import take
+from pmvge.graph import MultiViewGraph
+from pmvge.history import History
+from pmvge.ids import Ids
+from pmvge.likelihood import alpha_hat, graph_log_partitions
+from pmvge.links import Pair
+from pmvge.network import (
+    Choice,
+    MultiViewEncoder,
+    ViewSchema,
+    check_outputs,
+    choose_encoders,
+    embed_rows,
+    schemas_of,
+    set_input_scale,
+)
+from pmvge.objectives import BlockObjective, Encode, PairObjective
+from pmvge.parameters import check_parameters, pick_device, pick_seed
+from pmvge.progress import watcher
+from pmvge.sampling import BlockSampler, PairSampler
+from pmvge.split import hold_out_links
+from pmvge.training import Checkpoints, Plan, Trainer
+
+EPOCHS, STEPS = 30, 1000  # the default length of training: whichever is longer
+CHECK = (25, 500)  # steps between checks: an epoch, within these bounds
+VALIDATION_BLOCK = 2048  # links, and uniform nodes a side, of the block that validation looks at
+
+
+@dataclass(frozen=True)
+class Alpha:
+    """alpha of one view pair, and its relative standard error (0: computed exactly)."""
+
+    value: float
+    relative_error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What training leaves behind. No reference to the data."""
+
+    network: MultiViewEncoder
+    choices: Mapping[str, Choice]
+    schemas: Mapping[str, ViewSchema]
+    n_components: int
+    embeddings: dict[str, NDArray[np.float32]]
+    ids: dict[str, Ids]
+    alpha: dict[Pair, Alpha]
+    history: History
+    seed: int
+
+
+def fit(
+    settings: dict[str, Any],
+    graph: MultiViewGraph,
+    validation: MultiViewGraph | None,
+    *,
+    resume: bool,
+) -> Fitted:
+    """Validate, train, and compute embeddings and alpha of the training nodes."""
+    check_parameters(settings)
+    device = pick_device(settings["device"])
+    _check_graphs(graph, validation)
+    if resume and settings["checkpoint_dir"] is None:
+        raise ParameterError("fit(resume=True) needs checkpoint_dir, the place of the checkpoint")
+    seed = pick_seed(settings["random_state"])
+    schemas = schemas_of(graph)
+    choices = choose_encoders(settings["encoder"], _default_spec(settings), schemas)
+    kept, held = _validation_part(graph, validation, settings, seed)
+    with _private_rng(device, seed):
+        network = MultiViewEncoder(
+            choices, schemas, settings["n_components"], settings["similarity"]
+        )
+        set_input_scale(network, graph, choices)
+        network.to(device)
+        check_outputs(network, graph, settings["n_components"])
+        with watcher(settings["progress"]) as progress:
+            trainer = _trainer(settings, network, kept, held, device, seed, progress)
+            if resume and trainer.checkpoints:
+                _resume(trainer, trainer.checkpoints)
+            history = trainer.run()
+    K = settings["n_components"]
+    embeddings = {
+        view: embed_rows(network, view, X, np.arange(n) if X is None else None, K)
+        for (view, X), n in zip(graph.views.items(), graph.sizes.values(), strict=True)
+    }
+    return Fitted(
+        network=network,
+        choices=choices,
+        schemas=schemas,
+        n_components=K,
+        embeddings=embeddings,
+        ids={view: ids.copy() for view, ids in graph.ids.items()},
+        alpha=_alphas(graph, validation, embeddings, seed),
+        history=history,
+        seed=seed,
+    )
+
+
+def _check_graphs(graph: MultiViewGraph, validation: MultiViewGraph | None) -> None:
+    if not isinstance(graph, MultiViewGraph):
+        raise GraphError(f"fit: expected a MultiViewGraph, got {type(graph).__name__}")
+    if graph.total_weight <= 0:
+        raise GraphError("fit: the graph has no links at all: there is nothing to learn from")
+    if validation is None:
+        return
+    if not isinstance(validation, MultiViewGraph):
+        raise GraphError(f"validation: expected a MultiViewGraph, got {type(validation).__name__}")
+    same = validation.view_names == graph.view_names and all(
+        np.array_equal(validation.ids[view], ids) for view, ids in graph.ids.items()
+    )
+    if not same:
+        raise GraphError(
+            "validation: expected held-out links on the same views and ids as the training graph"
+        )
+    for pair in validation.links:
+        if pair not in graph.links:
+            raise GraphError(f"validation: links {pair!r} are not a pair of the training graph")
+    if validation.total_weight <= 0:
+        raise GraphError("validation: the graph has no links at all")
+
+
+def _default_spec(settings: dict[str, Any]) -> EncoderSpec:
+    return EncoderSpec(
+        kind="mlp",
+        hidden_sizes=tuple(settings["hidden_sizes"]),
+        activation=settings["activation"],
+        output_activation=settings["output_activation"],
+        batch_norm=settings["batch_norm"],
+        dropout=settings["dropout"],
+        input_dropout=settings["input_dropout"],
+        standardize=settings["standardize"],
+    )
+
+
+def _validation_part(
+    graph: MultiViewGraph, validation: MultiViewGraph | None, settings: dict[str, Any], seed: int
+) -> tuple[MultiViewGraph, MultiViewGraph | None]:
+    """The links to train on, and those to watch (None if there are none)."""
+    if settings["patience"] is None:
+        return graph, None
+    if validation is not None:
+        return graph, validation
+    rng = np.random.default_rng([seed, 1])
+    kept, held = hold_out_links(graph, settings["validation_fraction"], rng)
+    return (kept, held) if held.total_weight > 0 else (graph, None)
+
+
+@contextmanager
+def _private_rng(device: torch.device, seed: int) -> Iterator[None]:
+    """torch's generators, seeded inside and as they were outside: dropout has no other source."""
+    cpu = device.type == "cpu"
+    with torch.random.fork_rng([] if cpu else [device], device_type="cuda" if cpu else device.type):
+        torch.manual_seed(seed)
+        yield
+
+
+def _trainer(
+    settings: dict[str, Any],
+    network: MultiViewEncoder,
+    graph: MultiViewGraph,
+    held: MultiViewGraph | None,
+    device: torch.device,
+    seed: int,
+    progress: Any,
+) -> Trainer:
+    rng = np.random.default_rng([seed, 2])
+    B, rate = settings["batch_size"], settings["negative_rate"]
+    objective: Any
+    sampler: Any
+    if settings["scheme"] == "block":
+        objective = BlockObjective(graph)
+        sampler = BlockSampler(graph, n_links=B, n_uniform=max(1, round(rate * B)), rng=rng)
+        _check_batch_norm(network, sampler.block_sizes())
+        drawn = min(B, graph.n_links)
+    else:
+        objective = PairObjective(graph)
+        sampler = PairSampler(graph, m=B, r=rate, tau=settings["tau"], rng=rng)
+        drawn = sampler.n_links
+    encode = _encoder_of(network, graph, device)
+    return Trainer(
+        network,
+        objective,
+        sampler,
+        rng,
+        encode,
+        _plan(settings, graph.n_links / drawn),
+        validate=None if held is None else _validator(held, encode, seed),
+        checkpoints=_checkpoints(settings, graph, seed),
+        watcher=progress,
+    )
+
+
+def _plan(settings: dict[str, Any], steps_per_epoch: float) -> Plan:
+    epochs, steps = settings["max_epochs"], settings["max_steps"]
+    limits = [] if steps is None else [int(steps)]
+    if epochs is not None:
+        limits.append(max(1, math.ceil(epochs * steps_per_epoch)))
+    return Plan(
+        max_steps=min(limits, default=max(STEPS, math.ceil(EPOCHS * steps_per_epoch))),
+        steps_per_epoch=steps_per_epoch,
+        check_every=int(np.clip(round(steps_per_epoch), *CHECK)),
+        learning_rate=float(settings["learning_rate"]),
+        schedule=settings["schedule"],
+        decay_every=settings["decay_every"],
+        decay_factor=settings["decay_factor"],
+        weight_decay=settings["weight_decay"],
+        clip_norm=settings["clip_norm"],
+        patience=settings["patience"],
+    )
+
+
+def _check_batch_norm(network: MultiViewEncoder, block_sizes: Mapping[str, int]) -> None:
+    for view, size in block_sizes.items():
+        if size == 1 and batch_norms(network.of(view)):
+            raise ParameterError(
+                f"view {view!r}: batch normalisation needs at least two rows in a batch, but this "
+                "view has one node; use EncoderSpec(batch_norm=False) for it"
+            )
+
+
+def _encoder_of(network: MultiViewEncoder, graph: MultiViewGraph, device: torch.device) -> Encode:
+    """What objectives call: nodes of a view to embeddings."""
+    norms = {view: batch_norms(network.of(view)) for view in graph.view_names}
+
+    def encode(view: str, nodes: NDArray[np.int64]) -> torch.Tensor:
+        X = graph.views[view]
+        x = torch.from_numpy(nodes).to(device) if X is None else take(X, nodes, device)
+        if len(nodes) > 1 or not network.training or not norms[view]:
+            y: torch.Tensor = network(view, x)
+            return y
+        # One row has no batch statistics: use the running ones.
+        for norm in norms[view]:
+            norm.eval()
+        y = network(view, x)
+        for norm in norms[view]:
+            norm.train()
+        return y
+
+    return encode
+
+
+def _validator(held: MultiViewGraph, encode: Encode, seed: int) -> Callable[[], float]:
+    """The gain on held-out links: the profile likelihood per unit of weight, on fixed blocks."""
+    rng = np.random.default_rng([seed, 3])
+    size = VALIDATION_BLOCK
+    batches = list(BlockSampler(held, n_links=size, n_uniform=size, rng=rng).each_pair())
+    share = {pair: links.total / held.total_weight for pair, links in held.links.items()}
+    objective = BlockObjective(held)
+
+    def validate() -> float:
+        return -sum(share[batch.pair] * float(objective(batch, encode).value) for batch in batches)
+
+    return validate
+
+
+def _alphas(
+    graph: MultiViewGraph,
+    validation: MultiViewGraph | None,
+    Y: Mapping[str, NDArray[np.float32]],
+    seed: int,
+) -> dict[Pair, Alpha]:
+    """alpha-hat over all links given, those held out for validation included."""
+    rng = np.random.default_rng([seed, 4])
+    alphas = {}
+    for pair, log_Z in graph_log_partitions(graph, Y, rng=rng).items():
+        total = graph.links[pair].total
+        if validation is not None and pair in validation.links:
+            total += validation.links[pair].total
+        alphas[pair] = Alpha(alpha_hat(total, log_Z.value), log_Z.standard_error)
+    return alphas
+
+
+# -- checkpoints ----------------------------------------------------------------------------
+
+
+def _checkpoints(settings: dict[str, Any], graph: MultiViewGraph, seed: int) -> Checkpoints | None:
+    if settings["checkpoint_dir"] is None:
+        return None
+    return Checkpoints(
+        Path(settings["checkpoint_dir"]),
+        settings["checkpoint_steps"],
+        settings["checkpoint_seconds"],
+        _fingerprint(settings, graph, seed),
+    )
+
+
+# What may change between a run and its continuation.
+_FREE = {"max_epochs", "max_steps", "patience", "progress", "device", "random_state", "encoder"}
+
+
+def _fingerprint(settings: dict[str, Any], graph: MultiViewGraph, seed: int) -> str:
+    """A hash of the problem: settings, links, and a sample of the features."""
+    digest = hashlib.sha256()
+    kept = {k: str(v) for k, v in settings.items() if k not in _FREE and "checkpoint" not in k}
+    digest.update(json.dumps([kept, dict(graph.sizes)], sort_keys=True).encode())
+    if settings["random_state"] is not None:
+        digest.update(str(seed).encode())
+    for pair, links in graph.links.items():
+        digest.update(repr(pair).encode())
+        for part in (links.rows, links.cols, links.weights):
+            digest.update(part.tobytes())
+    for X in graph.views.values():
+        if X is not None:
+            sample = X[:: max(1, X.shape[0] // 64)]
+            dense = sample if isinstance(sample, np.ndarray) else sample.data
+            digest.update(np.ascontiguousarray(dense).tobytes())
+    return digest.hexdigest()
+
+
+def _resume(trainer: Trainer, checkpoints: Checkpoints) -> None:
+    """Put the trainer where the checkpoint is; without a checkpoint it starts fresh."""
+    if not storage.exists(checkpoints.folder, "checkpoint"):
+        return
+    content, parts = storage.read(checkpoints.folder, "checkpoint")
+    if content["fingerprint"] != checkpoints.fingerprint:
+        raise StorageError(
+            f"{checkpoints.folder}: this checkpoint belongs to other data or other settings; "
+            "use another checkpoint_dir, or resume=False to overwrite it"
+        )
+    trainer.resume(content, storage.read_tensors(parts["state.safetensors"]))

@@ -1,0 +1,97 @@
+"""The record of a training run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Record:
+    """One look at the training: a row of the history."""
+
+    step: int
+    epoch: float
+    loss: float  # mean since the last record
+    validation: float | None  # gain on held-out links, nats per unit of weight; higher is better
+    learning_rate: float
+    seconds: float
+
+
+class History:
+    """What happened during training, record by record.
+
+    Iterate over it, index it, turn it into a table with :meth:`to_dict` (which
+    ``pandas.DataFrame`` takes as it is), or draw it with :meth:`plot`.
+    """
+
+    def __init__(self, records: list[Record] | None = None) -> None:
+        self._records = list(records or [])
+
+    def append(self, record: Record) -> None:
+        """Add a record."""
+        self._records.append(record)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._records)
+
+    def __getitem__(self, index: int) -> Record:
+        return self._records[index]
+
+    def __repr__(self) -> str:
+        if not self._records:
+            return "History: no records"
+        last, best = self._records[-1], self.best
+        tail = f", best validation {best.validation:.4f} at step {best.step}" if best else ""
+        return f"History: {last.step} steps in {last.seconds:.1f} s, loss {last.loss:.4f}{tail}"
+
+    @property
+    def best(self) -> Record | None:
+        """The record with the highest validation, whose weights the model has."""
+        scored = [record for record in self._records if record.validation is not None]
+        return max(scored, key=lambda record: record.validation or 0.0) if scored else None
+
+    def to_dict(self) -> dict[str, NDArray[Any]]:
+        """Columns of the table, one array per field; NaN where there is no validation."""
+        return {
+            field.name: np.array(
+                [getattr(r, field.name) for r in self._records],
+                dtype=np.int64 if field.name == "step" else np.float64,
+            )
+            for field in fields(Record)
+        }
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """The records as plain dictionaries."""
+        return [asdict(record) for record in self._records]
+
+    @classmethod
+    def from_records(cls, records: list[dict[str, Any]]) -> History:
+        """The history that :meth:`to_records` came from."""
+        return cls([Record(**record) for record in records])
+
+    def plot(self) -> Any:
+        """A plotly figure of the training and validation gain against steps."""
+        from plotly import graph_objects
+
+        columns = self.to_dict()
+        figure = graph_objects.Figure()
+        figure.add_scatter(x=columns["step"], y=-columns["loss"], name="training", mode="lines")
+        if self.best:
+            figure.add_scatter(
+                x=columns["step"], y=columns["validation"], name="validation", mode="lines+markers"
+            )
+            figure.add_vline(x=self.best.step, line_dash="dot")
+        figure.update_layout(
+            template="plotly_white",
+            xaxis_title="step",
+            yaxis_title="gain over a constant intensity (nats per unit of weight)",
+        )
+        return figure

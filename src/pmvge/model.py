@@ -1,0 +1,373 @@
+"""PMvGE, the estimator that people use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, Self, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from torch import nn
+
+from pmvge import likelihood
+from pmvge.embeddings import Embeddings, top_k
+from pmvge.encoders import EncoderSpec
+from pmvge.errors import GraphError, InputError, NotFitted, NotInductive, choose
+from pmvge.features import Features, check_features, row_shape
+from pmvge.fitting import Fitted, fit
+from pmvge.graph import MultiViewGraph
+from pmvge.history import History
+from pmvge.ids import Ids, as_ids, find
+from pmvge.links import Pair
+from pmvge.network import embed_rows
+from pmvge.saving import load_model, save_model
+
+Encoder = str | EncoderSpec | dict[str, str | EncoderSpec | nn.Module]
+
+
+class PMvGE(BaseEstimator):  # type: ignore[misc]
+    r"""Probabilistic Multi-view Graph Embedding.
+
+    One encoder :math:`f^{(d)}` per view maps entities into one space so that
+
+    .. math:: w_{ij} \sim \mathrm{Poisson}\bigl(\alpha^{(d_i, d_j)} \exp\langle y_i, y_j\rangle\bigr),
+              \qquad y_i = f^{(d_i)}(x_i),
+
+    fitted by maximum likelihood on minibatches. New entities are embedded from their features.
+
+    Parameters
+    ----------
+    n_components
+        Dimension K of the shared space.
+    encoder
+        "mlp" or "linear" for all views with features (those without get "lookup"), or
+        ``{view: name, EncoderSpec or torch.nn.Module}``; also "lookup" and "identity".
+        The same module for two views is shared between them.
+    hidden_sizes, activation, output_activation, batch_norm, dropout
+        Of "mlp": layer widths; "tanh", "relu", "gelu", "sigmoid" or "identity"; the same for the
+        last layer; batch normalisation and dropout of the hidden layers.
+    input_dropout
+        Dropout of the input columns; None means 0.5 for sparse views and 0 for dense ones.
+    standardize
+        Standardise dense columns, and scale sparse rows, by the training rows' statistics.
+    similarity
+        "inner", the paper's, or "cosine": vectors on a sphere whose radius is learned.
+    scheme
+        "block": profile likelihood on importance-sampled blocks; "paper": the paper's section 4.
+    batch_size
+        Links drawn in a step ("block"), or the paper's m ("paper").
+    negative_rate
+        Uniform nodes a side per drawn link ("block"), or the paper's r ("paper").
+    tau
+        The paper's weight of the uniform pairs; None means the unbiased |I| / (r |W|).
+    max_epochs, max_steps
+        When to stop at the latest. An epoch is as many link draws as there are links. None for
+        both means 30 epochs, but no fewer than 1,000 steps; given both, what comes first.
+    learning_rate, schedule, decay_every, decay_factor
+        Of Adam; "constant", "cosine" (to 0 at the last step) or "step" (times ``decay_factor``
+        every ``decay_every`` steps).
+    weight_decay, clip_norm
+        Decoupled decay of the weight matrices; largest norm of a gradient, None for no limit.
+    validation_fraction, patience
+        Share of the links held out, if no validation graph is given to ``fit``, and the number of
+        checks without improvement on them before training stops; the best weights are kept.
+        ``patience=None``: nothing is held out, all steps are made.
+    checkpoint_dir, checkpoint_steps, checkpoint_seconds
+        Where, and how often, the state of training is written, for ``fit(graph, resume=True)``.
+    device
+        "auto", "cpu", "cuda" or "mps".
+    random_state
+        Seed, or numpy generator. The same seed and thread count give the same bits.
+    progress
+        Show a progress bar while fitting, if the error stream is a terminal.
+
+    Attributes
+    ----------
+    embeddings_
+        ``{view: (n, K)}`` of the training entities, float32.
+    ids_
+        ``{view: (n,)}``, their ids.
+    view_names_
+        The views, which are the axes of ``alpha_``.
+    alpha_
+        (D, D), symmetric, 0 for pairs that were not observed.
+    alpha_error_
+        ``{(view, view): relative standard error}``; 0 where alpha was computed exactly.
+    history_
+        The training record, a :class:`~pmvge.history.History`.
+
+    References
+    ----------
+    A. Okuno, T. Hada and H. Shimodaira, "A probabilistic framework for multi-view feature learning
+    with many-to-many associations via neural networks", ICML 2018.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmvge import MultiViewGraph, PMvGE
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 5))
+    >>> links = (np.arange(60), (X[:, 0] > 0).astype(int))
+    >>> graph = MultiViewGraph({"item": X, "side": 2}, {("item", "side"): links})
+    >>> model = PMvGE(n_components=4, max_steps=200, random_state=0).fit(graph)
+    >>> ids, mu = model.search("item", [[2.0, 0, 0, 0, 0], [-2.0, 0, 0, 0, 0]], among="side", k=1)
+    >>> ids.ravel().tolist()
+    [1, 0]
+    """
+
+    embeddings_: dict[str, NDArray[np.float32]]
+    ids_: dict[str, Ids]
+    view_names_: tuple[str, ...]
+    alpha_: NDArray[np.float64]
+    alpha_error_: dict[Pair, float]
+    history_: History
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        encoder: Encoder = "mlp",
+        hidden_sizes: tuple[int, ...] = (256,),
+        activation: str = "relu",
+        output_activation: str = "identity",
+        batch_norm: bool = False,
+        dropout: float = 0.0,
+        input_dropout: float | None = None,
+        standardize: bool = True,
+        similarity: str = "inner",
+        scheme: str = "block",
+        batch_size: int = 512,
+        negative_rate: float = 1.0,
+        tau: float | None = None,
+        max_epochs: float | None = None,
+        max_steps: int | None = None,
+        learning_rate: float = 1e-3,
+        schedule: str = "constant",
+        decay_every: int = 100,
+        decay_factor: float = 0.1,
+        weight_decay: float = 0.0,
+        clip_norm: float | None = 10.0,
+        validation_fraction: float = 0.1,
+        patience: int | None = 5,
+        checkpoint_dir: str | Path | None = None,
+        checkpoint_steps: int | None = None,
+        checkpoint_seconds: float | None = 60.0,
+        device: str = "auto",
+        random_state: Any = None,
+        progress: bool = True,
+    ) -> None:
+        self.n_components = n_components
+        self.encoder = encoder
+        self.hidden_sizes = hidden_sizes
+        self.activation = activation
+        self.output_activation = output_activation
+        self.batch_norm = batch_norm
+        self.dropout = dropout
+        self.input_dropout = input_dropout
+        self.standardize = standardize
+        self.similarity = similarity
+        self.scheme = scheme
+        self.batch_size = batch_size
+        self.negative_rate = negative_rate
+        self.tau = tau
+        self.max_epochs = max_epochs
+        self.max_steps = max_steps
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.decay_every = decay_every
+        self.decay_factor = decay_factor
+        self.weight_decay = weight_decay
+        self.clip_norm = clip_norm
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.checkpoint_dir = checkpoint_dir
+        self.checkpoint_steps = checkpoint_steps
+        self.checkpoint_seconds = checkpoint_seconds
+        self.device = device
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(
+        self,
+        graph: MultiViewGraph,
+        validation: MultiViewGraph | None = None,
+        *,
+        resume: bool = False,
+    ) -> Self:
+        """Learn encoders and alpha.
+
+        Parameters
+        ----------
+        graph
+            The training graph.
+        validation
+            Held-out links on the same nodes, for early stopping. Without it, a share
+            ``validation_fraction`` of the links is held out. Either way alpha is in the end
+            computed from all links.
+        resume
+            Go on from the checkpoint in ``checkpoint_dir``, if there is one.
+        """
+        self._take(fit(self.get_params(deep=False), graph, validation, resume=resume))
+        return self
+
+    def _take(self, fitted: Fitted) -> None:
+        self._fitted = fitted
+        self.embeddings_, self.ids_ = fitted.embeddings, fitted.ids
+        self.view_names_, self.history_ = tuple(fitted.schemas), fitted.history
+        self.alpha_error_ = {pair: entry.relative_error for pair, entry in fitted.alpha.items()}
+        self.alpha_ = np.zeros((len(self.view_names_),) * 2)
+        for (a, b), entry in fitted.alpha.items():
+            i, j = self.view_names_.index(a), self.view_names_.index(b)
+            self.alpha_[i, j] = self.alpha_[j, i] = entry.value
+
+    # -- using it ---------------------------------------------------------------------------
+
+    def embed(self, view: str, X: Any) -> NDArray[np.float32]:
+        r"""Embed entities of a view from their features: (n, ...) to (n, K).
+
+        ``embed(a) @ embed(b).T`` is :math:`g`, any learned scale included. For a featureless view
+        X are ids that were in training.
+        """
+        schema = self._known(view)
+        where = f"view {view!r}"
+        if schema.row_shape is None:
+            return self.embeddings_[view][self._positions(view, X)]
+        checked = check_features(where, X, InputError)
+        if row_shape(checked) != schema.row_shape:
+            raise InputError(
+                f"{where}: expected rows of shape {schema.row_shape}, got {row_shape(checked)}"
+            )
+        return self._embed_rows(view, checked)
+
+    def _embed_rows(self, view: str, X: Features) -> NDArray[np.float32]:
+        return embed_rows(self._fitted.network, view, X, None, self._fitted.n_components)
+
+    def _positions(self, view: str, ids: Any) -> NDArray[np.int64]:
+        wanted = as_ids(f"view {view!r}: ids", np.atleast_1d(ids) if np.ndim(ids) == 0 else ids)
+        positions = find(self.ids_[view], wanted)
+        if (positions < 0).any():
+            unseen = wanted[positions < 0]
+            raise NotInductive(
+                f"view {view!r} has no features, so only ids from training can be embedded; "
+                f"{len(unseen)} are not among them, such as {unseen[0].item()!r}"
+            )
+        return positions
+
+    def intensity(self, view: str, X: Any, other: str, X_other: Any) -> NDArray[np.float64]:
+        r"""Expected weights :math:`\mu_{ij}` between rows of two views, (n, m).
+
+        The pair must have been observed in training: elsewhere alpha is not known.
+        """
+        alpha = self._alpha(view, other)
+        return likelihood.intensity(self.embed(view, X), self.embed(other, X_other), alpha)
+
+    def search(
+        self,
+        view: str,
+        X: Any,
+        *,
+        among: str,
+        k: int = 10,
+        by: Literal["intensity", "similarity"] = "intensity",
+        candidates: Any = None,
+    ) -> tuple[Ids, NDArray[np.float64]]:
+        r"""The k best partners of each row in another view (or the same), best first. Exact.
+
+        Returns ids, and their expected weights (``by="intensity"``) or similarities g
+        (``by="similarity"``, which also ranks pairs that were never observed), both (n, k).
+        Candidates are the training entities, or the rows ``candidates``, which are then known by
+        their positions.
+        """
+        choose("by", by, ("intensity", "similarity"))
+        self._known(among)
+        alpha = self._alpha(view, among) if by == "intensity" else 1.0
+        queries = self.embed(view, X)
+        if candidates is None:
+            pool = Embeddings(self.ids_[among], self.embeddings_[among])
+            ids, g = pool.nearest(queries, k)
+        else:
+            ids, g = top_k(queries, self.embed(among, candidates), k)
+        if by == "similarity":
+            return ids, g.astype(np.float64)
+        with np.errstate(over="ignore"):
+            return ids, alpha * np.exp(g.astype(np.float64))
+
+    # -- judging it -------------------------------------------------------------------------
+
+    @overload
+    def log_likelihood(self, graph: MultiViewGraph) -> float: ...
+
+    @overload
+    def log_likelihood(
+        self, graph: MultiViewGraph, *, by_pair: Literal[True]
+    ) -> dict[Pair, float]: ...
+
+    def log_likelihood(
+        self, graph: MultiViewGraph, *, by_pair: bool = False
+    ) -> float | dict[Pair, float]:
+        r"""Exact :math:`\ell_n = \sum_{I_n} [w \log\mu - \mu]` of a graph, whose nodes may be new."""
+        alpha = {pair: self._alpha(*pair) for pair in graph.links}
+        values = likelihood.log_likelihood(graph, self.embed_graph(graph), alpha)
+        return values if by_pair else sum(values.values())
+
+    def score(self, graph: MultiViewGraph, y: Any = None) -> float:
+        """The mean log-likelihood per pair term; higher is better."""
+        return self.log_likelihood(graph) / max(1, graph.n_terms)
+
+    def embed_graph(self, graph: MultiViewGraph) -> dict[str, NDArray[np.float32]]:
+        """Embed all nodes of a graph; nodes of featureless views are known by their ids."""
+        Y = {}
+        for view, X in graph.views.items():
+            featureless = self._known(view).row_shape is None
+            if featureless != (X is None):
+                raise InputError(
+                    f"view {view!r}: {'has' if featureless else 'has no'} features in this graph, "
+                    f"but {'had none' if featureless else 'had'} in training"
+                )
+            Y[view] = self.embed(view, graph.ids[view] if X is None else X)
+        return Y
+
+    # -- keeping it -------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a folder, atomically: a reader sees the old one or the new one."""
+        self._known(None)
+        save_model(Path(path), self.get_params(deep=False), self._fitted)
+
+    @classmethod
+    def load(cls, path: str | Path, *, encoders: dict[str, nn.Module] | None = None) -> PMvGE:
+        """Read a model from a folder.
+
+        ``encoders`` gives back modules of your own, ``{view: module}``, whose weights are then
+        loaded: the folder holds no code.
+        """
+        parameters, fitted = load_model(Path(path), encoders or {})
+        model = cls(**parameters)
+        model._take(fitted)
+        return model
+
+    # -- what was asked for, or why not -----------------------------------------------------
+
+    def _known(self, view: str | None) -> Any:
+        """The schema of a view; an error if there is no such view, or no fit yet."""
+        if not hasattr(self, "_fitted"):
+            raise NotFitted("this PMvGE is not fitted yet: call fit(graph) first")
+        if view is None:
+            return None
+        if view not in self._fitted.schemas:
+            known = ", ".join(map(repr, self.view_names_))
+            raise InputError(f"unknown view {view!r}: expected one of {known}")
+        return self._fitted.schemas[view]
+
+    def _alpha(self, view: str, other: str) -> float:
+        self._known(view), self._known(other)
+        for pair in ((view, other), (other, view)):
+            if pair in self._fitted.alpha:
+                return self._fitted.alpha[pair].value
+        observed = ", ".join(f"({a!r}, {b!r})" for a, b in self._fitted.alpha)
+        raise InputError(
+            f"links between {view!r} and {other!r} were not observed in training, so their alpha is "
+            f"not known; observed are {observed}. search(..., by='similarity') ranks any pair"
+        )

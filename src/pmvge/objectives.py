@@ -1,0 +1,206 @@
+r"""Batch and encoders to loss: what one gradient step descends.
+
+``BlockObjective``: minus the profile likelihood per unit of weight, alpha solved for in closed form.
+``PairObjective``: the paper's minibatch objective with alternating alpha.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pmvge.graph import MultiViewGraph
+from pmvge.links import Pair
+from pmvge.sampling import LinkBatch, PairBatch
+
+Encode = Callable[[str, NDArray[np.int64]], torch.Tensor]  # (view, nodes) to y
+Batch_contra = TypeVar("Batch_contra", contravariant=True)
+
+SMALLEST = -80.0  # exp of less than this is lifted to it: subnormal floats are slow
+
+
+class Loss(NamedTuple):
+    """A differentiable loss, and what an error message needs if it is not finite."""
+
+    value: torch.Tensor
+    pairs: list[Pair]
+    sides: list[tuple[torch.Tensor, torch.Tensor]]  # embeddings that were compared
+
+    def largest_similarity(self) -> float:
+        """The largest |y| |y'|, a bound on |g|; NaN if an embedding is."""
+        norms = [
+            float(left.norm(dim=1).max() * right.norm(dim=1).max()) for left, right in self.sides
+        ]
+        return float(np.max(norms))
+
+
+class Objective(Protocol, Generic[Batch_contra]):
+    """What the training loop needs of an objective."""
+
+    def __call__(self, batch: Batch_contra, encode: Encode) -> Loss: ...
+
+    def state(self) -> dict[str, float]:
+        """Numbers that a checkpoint must keep."""
+        ...
+
+    def restore(self, state: dict[str, float]) -> None:
+        """Take back what ``state`` returned."""
+        ...
+
+
+class BlockObjective:
+    r"""Minus the profile likelihood of a view pair per unit of weight, up to a constant.
+
+    .. math:: L = \log \frac{\hat Z}{|I_{de}|} - \sum_{\text{links}} \frac{w_{ij}}{W} g_{ij}
+
+    The constant makes L = 0 for a model that knows nothing (g = 0), so that -L is what the model
+    gains over a constant intensity, in nats per unit of weight.
+    """
+
+    def __init__(self, graph: MultiViewGraph) -> None:
+        self._log_terms = {p: math.log(max(1, l.n_terms)) for p, l in graph.links.items()}
+
+    def __call__(self, batch: LinkBatch, encode: Encode) -> Loss:
+        """The loss of a batch."""
+        a, b = batch.pair
+        if batch.shared:
+            left = right = encode(a, batch.left.nodes)
+        elif a == b:  # one call: a larger product, and one set of batch statistics
+            both = encode(a, np.concatenate([batch.left.nodes, batch.right.nodes]))
+            left, right = both[: len(batch.left.nodes)], both[len(batch.left.nodes) :]
+        else:
+            left, right = encode(a, batch.left.nodes), encode(b, batch.right.nodes)
+        value = log_block_partition(left, right, batch) - self._log_terms[batch.pair]
+        value = value - link_mean(left, right, batch)
+        return Loss(value, [batch.pair], [(left.detach(), right.detach())])
+
+    def state(self) -> dict[str, float]:
+        """Nothing to keep."""
+        return {}
+
+    def restore(self, state: dict[str, float]) -> None:
+        """Nothing to take back."""
+
+
+def link_mean(left: torch.Tensor, right: torch.Tensor, batch: LinkBatch) -> torch.Tensor:
+    r""":math:`\sum_{\text{links}} (w_{ij} / W) g_{ij}` over the batch's links."""
+
+    def ends(y: torch.Tensor, links: NDArray[np.int64]) -> torch.Tensor:
+        B = batch.corner
+        return y[:B] if B else y.index_select(0, torch.from_numpy(links).to(y.device))
+
+    g = torch.linalg.vecdot(ends(left, batch.left.links), ends(right, batch.right.links))
+    if batch.link_weights is None:
+        return g.mean()
+    return g @ torch.from_numpy(batch.link_weights).to(g)
+
+
+def log_block_partition(left: torch.Tensor, right: torch.Tensor, batch: LinkBatch) -> torch.Tensor:
+    r""":math:`\log\hat Z` of a :class:`LinkBatch`, differentiable in both sides."""
+    value: torch.Tensor = _LogBlockPartition.apply(left, right, batch)
+    return value
+
+
+class _LogBlockPartition(torch.autograd.Function):
+    """log-sum-exp over a block with one exp, reused in the backward pass.
+
+    The weights enter as two more columns of the product, so that no pass over the block adds them.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, left: torch.Tensor, right: torch.Tensor, batch: LinkBatch
+    ) -> torch.Tensor:
+        a = torch.from_numpy(batch.left.log_weight).to(left).unsqueeze(1)
+        b = torch.from_numpy(batch.right.log_weight).to(right).unsqueeze(1)
+        cells = (
+            torch.cat([left, a, torch.ones_like(a)], 1)
+            @ torch.cat([right, torch.ones_like(b), b], 1).T
+        )
+        rows, cols = (torch.from_numpy(index).to(left.device) for index in batch.masked)
+        cells[rows, cols] = -math.inf
+        largest = cells.max()
+        cells.sub_(largest).clamp_(min=SMALLEST).exp_()
+        if batch.corner:
+            cells[: batch.corner, : batch.corner] *= batch.corner_weight
+        total = cells.sum()
+        ctx.save_for_backward(left, right, cells, total)
+        return total.log() + largest + math.log(batch.factor)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        left, right, cells, total = ctx.saved_tensors
+        scale = grad / total
+        # Scale the thin factor, not the block.
+        return cells @ (right * scale), cells.T @ (left * scale), None
+
+
+class PairObjective:
+    r"""The paper's sections 4.1 and 4.2, per drawn link.
+
+    .. math:: -\sum_{W'} w_{ij} \log\mu_{ij} + \tau \sum_{I'} \mu_{ij}
+
+    After each step :math:`\alpha^{(d,e)}` is solved for on I'. The numerator
+    :math:`\sum_{I'} w_{ij}` is zero in most steps on a sparse graph, so its expectation
+    :math:`|I'_{de}| W_{de} / |I_{de}|` stands in its place.
+    """
+
+    def __init__(self, graph: MultiViewGraph) -> None:
+        self._log_density = {
+            pair: math.log(links.total / links.n_terms) if links.total > 0 else -math.inf
+            for pair, links in graph.links.items()
+        }
+        self.log_alpha = dict(self._log_density)  # that of g = 0
+
+    def __call__(self, batch: PairBatch, encode: Encode) -> Loss:
+        """The loss of a batch at the current alpha; then alpha moves."""
+        n_links = sum(len(w) for _, _, w in batch.links.values())
+        ends = _encode_ends(batch, encode)
+        terms = []
+        moved: dict[Pair, float] = {}
+        for pair, (left, right) in ends.items():
+            g = torch.linalg.vecdot(left, right)
+            log_alpha = self.log_alpha[pair]
+            split = len(batch.links[pair][0]) if pair in batch.links else 0
+            if split:
+                w = torch.from_numpy(batch.links[pair][2]).to(g)
+                terms.append(-(w @ (g[:split] + log_alpha)))
+            if pair in batch.uniform and log_alpha > -math.inf:
+                drawn = g[split:]
+                terms.append(batch.tau * torch.exp(drawn + log_alpha).sum())
+                log_mean = torch.logsumexp(drawn.detach().double(), 0) - math.log(len(drawn))
+                moved[pair] = self._log_density[pair] - float(log_mean)
+        self.log_alpha.update(moved)
+        compared = [(left.detach(), right.detach()) for left, right in ends.values()]
+        return Loss(torch.stack(terms).sum() / n_links, list(ends), compared)
+
+    def state(self) -> dict[str, float]:
+        """The current log alpha."""
+        return {json.dumps(pair): value for pair, value in self.log_alpha.items()}
+
+    def restore(self, state: dict[str, float]) -> None:
+        """Take back log alpha."""
+        self.log_alpha = {pair: state[json.dumps(pair)] for pair in self.log_alpha}
+
+
+def _encode_ends(batch: PairBatch, encode: Encode) -> dict[Pair, tuple[torch.Tensor, torch.Tensor]]:
+    """For each pair both ends of its links, then of its uniform pairs; each view encoded once."""
+    nodes: dict[str, list[NDArray[np.int64]]] = {}
+    places: dict[Pair, list[tuple[str, slice]]] = {}
+    length: dict[str, int] = {}
+    for pair in dict.fromkeys([*batch.links, *batch.uniform]):
+        drawn = [part[pair] for part in (batch.links, batch.uniform) if pair in part]
+        for side, view in enumerate(pair):
+            ends = np.concatenate([part[side] for part in drawn])
+            start = length.get(view, 0)
+            length[view] = start + len(ends)
+            nodes.setdefault(view, []).append(ends)
+            places.setdefault(pair, []).append((view, slice(start, start + len(ends))))
+    y = {view: encode(view, np.concatenate(parts)) for view, parts in nodes.items()}
+    return {pair: (y[a][left], y[b][right]) for pair, ((a, left), (b, right)) in places.items()}

@@ -1,0 +1,127 @@
+"""The checks that ``fit`` makes of an estimator's settings, before anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import torch
+
+from pmvge.errors import ParameterError, choose
+from pmvge.similarity import SIMILARITIES
+
+SCHEMES = ("block", "paper")
+SCHEDULES = ("constant", "step", "cosine")
+
+Check = Callable[[str, Any], None]
+
+
+def whole(least: int) -> Check:
+    """An integer, no less than ``least``."""
+
+    def check(name: str, value: Any) -> None:
+        if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+            raise ParameterError(f"{name}: expected an integer >= {least}, got {value!r}")
+
+    return check
+
+
+def real(low: float, high: float = np.inf, *, open_low: bool = False) -> Check:
+    """A number in [low, high), or (low, high)."""
+
+    def check(name: str, value: Any) -> None:
+        inside = isinstance(value, Real) and not isinstance(value, bool)
+        if not inside or not (low < value if open_low else low <= value) or not value < high:
+            bounds = f"{'(' if open_low else '['}{low:g}, {high:g})"
+            raise ParameterError(f"{name}: expected a number in {bounds}, got {value!r}")
+
+    return check
+
+
+def one_of(*known: str) -> Check:
+    """One of the names."""
+    return lambda name, value: void(choose(name, value, known))
+
+
+def flag(name: str, value: Any) -> None:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ParameterError(f"{name}: expected True or False, got {value!r}")
+
+
+def optional(check: Check) -> Check:
+    """None, or what ``check`` takes."""
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def void(_: object) -> None:
+    """Drop a value."""
+
+
+CHECKS: dict[str, Check] = {
+    "n_components": whole(1),
+    "batch_norm": flag,
+    "standardize": flag,
+    "similarity": one_of(*SIMILARITIES),
+    "scheme": one_of(*SCHEMES),
+    "batch_size": whole(2),
+    "negative_rate": real(0, open_low=True),
+    "tau": optional(real(0, open_low=True)),
+    "max_epochs": optional(real(0, open_low=True)),
+    "max_steps": optional(whole(1)),
+    "learning_rate": real(0, open_low=True),
+    "schedule": one_of(*SCHEDULES),
+    "decay_every": whole(1),
+    "decay_factor": real(0, open_low=True),
+    "weight_decay": real(0),
+    "clip_norm": optional(real(0, open_low=True)),
+    "validation_fraction": real(0, 1, open_low=True),
+    "patience": optional(whole(1)),
+    "checkpoint_steps": optional(whole(1)),
+    "checkpoint_seconds": optional(real(0)),
+    "progress": flag,
+}
+
+
+def check_parameters(parameters: dict[str, Any]) -> None:
+    """Raise ParameterError for the first setting that is out of its range."""
+    for name, check in CHECKS.items():
+        check(name, parameters[name])
+
+
+def pick_device(name: Any) -> torch.device:
+    """The device of that name; "auto" takes the first accelerator there is."""
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
+        raise ParameterError(
+            f"device: expected 'auto', 'cpu', 'cuda' or 'mps', and one that is here; "
+            f"got {name!r} ({str(error).splitlines()[0]})"
+        ) from error
+    return device
+
+
+def pick_seed(random_state: Any) -> int:
+    """One integer from a seed, a generator, or fresh entropy."""
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**63))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    if (
+        isinstance(random_state, Integral)
+        and not isinstance(random_state, bool)
+        and random_state >= 0
+    ):
+        return int(random_state)
+    raise ParameterError(
+        f"random_state: expected None, an integer >= 0 or a numpy generator, got {random_state!r}"
+    )

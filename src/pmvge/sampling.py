@@ -1,0 +1,280 @@
+r"""Graph to stream of batches. Samplers know nothing of models.
+
+:class:`BlockSampler` (``scheme="block"``) estimates, for one view pair, both halves of the profile
+likelihood :math:`\sum w_{ij} g_{ij} / W - \log Z` with :math:`Z = \sum_{I_{de}} \exp g_{ij}`:
+B links drawn with probability w / W, and the block of all pairs between N left and N right nodes.
+
+:class:`PairSampler` (``scheme="paper"``) draws the sets W' and I' of the paper's section 4.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmvge.errors import ParameterError
+from pmvge.graph import MultiViewGraph
+from pmvge.links import Links, Pair
+
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The nodes of one side of a block, and what each counts for."""
+
+    nodes: Index  # (N,)
+    log_weight: NDArray[np.float32]  # (N,) -log(N q_i): 1 / (expected times i is in the block)
+    links: Index  # (B,) where in ``nodes`` each drawn link ends
+
+
+@dataclass(frozen=True, eq=False)
+class LinkBatch:
+    r"""Links of one view pair, and a block of node pairs to compare them with.
+
+    .. math::
+        \hat Z = c \sum_{(s, t)\ \text{not masked}} \exp(g_{st} + a_s + b_t)\,
+                 \bigl(\tfrac{B}{B - 1}\bigr)^{[s, t < \text{corner}]}
+
+    with :math:`a, b` the sides' ``log_weight`` and c = ``factor``. :math:`E[\hat Z] = Z` exactly.
+    """
+
+    pair: Pair
+    left: Side
+    right: Side
+    link_weights: NDArray[np.float32] | None  # (B,) adding up to 1; None: all equal
+    masked: tuple[Index, Index]  # cells that do not count
+    corner: int  # the first ``corner`` rows and columns are ends of drawn links
+    factor: float  # 1/2 within a view, where each unordered pair stands in two cells
+    shared: bool  # both sides are the same nodes: encode them once
+
+    @property
+    def corner_weight(self) -> float:
+        """What a link x link cell counts for, to make up for the masked own cells."""
+        return self.corner / (self.corner - 1) if self.corner else 1.0
+
+
+class BlockSampler:
+    r"""Degree-mixed importance sampling of a block.
+
+    B links are drawn with replacement with probability :math:`w_{ij} / W`, and U uniform nodes are
+    added to each side. With :math:`p_i = \deg_i / W` a node has density
+    :math:`q_i = (B p_i + U / n) / N`, N = B + U. All cells of the block are product draws but each
+    drawn link's own: it is masked, and the other link x link cells count B / (B - 1).
+
+    A side no larger than the block is taken whole, with weight 1, and then nothing is masked. If
+    both are, and the links are no more than B, they are taken whole too and the estimate is exact.
+
+    Within a view :math:`p_i = \deg_i / 2W`, each drawn link is oriented at random, and cells of a
+    node with itself are masked.
+
+    One pair a batch, drawn with probability proportional to its total weight.
+    """
+
+    def __init__(
+        self, graph: MultiViewGraph, *, n_links: int, n_uniform: int, rng: np.random.Generator
+    ) -> None:
+        self.rng = rng
+        self._tables = [
+            _PairTable(pair, links, n_links, n_uniform)
+            for pair, links in graph.links.items()
+            if links.total > 0
+        ]
+        totals = np.array([table.links.total for table in self._tables])
+        self._cumulative = np.cumsum(totals / totals.sum())
+
+    def __iter__(self) -> Iterator[LinkBatch]:
+        while True:
+            k = 0
+            if len(self._tables) > 1:
+                k = int(np.searchsorted(self._cumulative[:-1], self.rng.random(), side="right"))
+            yield self._tables[k].draw(self.rng)
+
+    def each_pair(self) -> Iterator[LinkBatch]:
+        """Yield one batch for every pair that has links."""
+        for table in self._tables:
+            yield table.draw(self.rng)
+
+    def block_sizes(self) -> dict[str, int]:
+        """The fewest nodes of each view that a batch encodes at once."""
+        sizes: dict[str, int] = {}
+        for table in self._tables:
+            for view, size in table.encoded().items():
+                sizes[view] = min(size, sizes.get(view, size))
+        return sizes
+
+
+class _PairTable:
+    """What drawing from one view pair needs, computed once."""
+
+    def __init__(self, pair: Pair, links: Links, n_links: int, n_uniform: int) -> None:
+        self.pair, self.links = pair, links
+        block = n_links + n_uniform
+        self.whole = (links.shape[0] <= block, links.shape[1] <= block)
+        self.all_links = all(self.whole) and len(links) <= n_links
+        # Few links in large views: no more draws than links, but two, so that the corner exists.
+        self.B = len(links) if self.all_links else max(2, min(n_links, len(links)))
+        self.U = n_uniform
+        self.corner = 0 if any(self.whole) else self.B
+        scale = links.total * (2 if links.within else 1)
+        self.log_weight = [
+            np.zeros(n, np.float32)
+            if whole
+            else -np.log(self.B * (degree / scale) + self.U / n).astype(np.float32)
+            for n, whole, degree in zip(links.shape, self.whole, links.degrees(), strict=True)
+        ]
+        self.cumulative = None if _constant(links.weights) else np.cumsum(links.weights)
+
+    def encoded(self) -> dict[str, int]:
+        """Nodes of each view in one batch."""
+        a, b = self.pair
+        left, right = (
+            n if whole else self.B + self.U
+            for n, whole in zip(self.links.shape, self.whole, strict=True)
+        )
+        if self.links.within:
+            return {a: left if all(self.whole) else left + right}
+        return {a: left, b: right}
+
+    def draw(self, rng: np.random.Generator) -> LinkBatch:
+        links, B = self.links, self.B
+        chosen = slice(None) if self.all_links else self._draw_links(rng)
+        i, j = links.rows[chosen].astype(np.int64), links.cols[chosen].astype(np.int64)
+        if links.within and not self.all_links:
+            flip = rng.random(B) < 0.5
+            i, j = np.where(flip, j, i), np.where(flip, i, j)
+        left, right = self._side(0, i, rng), self._side(1, j, rng)
+        weights = None
+        if self.all_links and self.cumulative is not None:
+            weights = (links.weights / links.total).astype(np.float32)
+        return LinkBatch(
+            pair=self.pair,
+            left=left,
+            right=right,
+            link_weights=weights,
+            masked=self._masked(left, right),
+            corner=self.corner,
+            factor=0.5 if links.within else 1.0,
+            shared=links.within and all(self.whole),
+        )
+
+    def _draw_links(self, rng: np.random.Generator) -> Index:
+        if self.cumulative is None:
+            return rng.integers(len(self.links), size=self.B)
+        # Never the last edge itself: u < 1, but u * total may round up to total.
+        point = rng.random(self.B) * self.cumulative[-1]
+        return np.minimum(
+            np.searchsorted(self.cumulative, point, side="right"), len(self.links) - 1
+        ).astype(np.int64)
+
+    def _side(self, side: int, ends: Index, rng: np.random.Generator) -> Side:
+        n = self.links.shape[side]
+        if self.whole[side]:
+            return Side(np.arange(n), self.log_weight[side], ends)
+        nodes = np.concatenate([ends, rng.integers(n, size=self.U)])
+        return Side(nodes, self.log_weight[side][nodes], np.arange(self.B))
+
+    def _masked(self, left: Side, right: Side) -> tuple[Index, Index]:
+        own = np.arange(self.corner)
+        if not self.links.within:
+            return own, own
+        rows, cols = _coincidences(left.nodes, right.nodes)
+        return np.concatenate([own, rows]), np.concatenate([own, cols])
+
+
+def _constant(values: NDArray[Any]) -> bool:
+    return bool((values == values[0]).all())
+
+
+def _coincidences(left: Index, right: Index) -> tuple[Index, Index]:
+    """All (s, t) with left[s] == right[t]."""
+    order = np.argsort(right, kind="stable")
+    first = np.searchsorted(right[order], left, side="left")
+    count = np.searchsorted(right[order], left, side="right") - first
+    rows = np.repeat(np.arange(len(left)), count)
+    offset = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    return rows, order[np.repeat(first, count) + offset]
+
+
+@dataclass(frozen=True, eq=False)
+class PairBatch:
+    """The paper's minibatch: W' and I', by view pair."""
+
+    links: dict[Pair, tuple[Index, Index, NDArray[np.float32]]]  # W': rows, cols, weights
+    uniform: dict[Pair, tuple[Index, Index]]  # I': rows, cols
+    tau: float  # what a term of I' counts for
+
+
+class PairSampler:
+    r"""The paper's section 4.1: W' uniform from the links, I' uniform from all pair terms.
+
+    :math:`|I'| + |W'| = m`, :math:`|I'| / |W'| = r`. With :math:`\tau = |I_n| / (r |W_n|)`, the
+    default,
+
+    .. math::
+        E\Bigl[\sum_{W'} w_{ij} \log\mu_{ij} - \tau \sum_{I'} \mu_{ij}\Bigr]
+        = \frac{|W'|}{|W_n|}\, \ell_n .
+    """
+
+    def __init__(
+        self,
+        graph: MultiViewGraph,
+        *,
+        m: int,
+        r: float,
+        tau: float | None,
+        rng: np.random.Generator,
+    ) -> None:
+        self.rng = rng
+        self._links = graph.links
+        self._pairs = tuple(graph.links)
+        self._link_edges = np.cumsum([0, *(len(links) for links in graph.links.values())])
+        self._term_edges = np.cumsum([0, *(links.n_terms for links in graph.links.values())])
+        self.n_links = round(m / (1 + r))
+        self.n_uniform = m - self.n_links
+        if self.n_links < 1 or self.n_uniform < 1:
+            raise ParameterError(
+                f"batch_size={m} with negative_rate={r} leaves no links or no uniform pairs: "
+                f"{self.n_links} and {self.n_uniform}"
+            )
+        rate = self.n_uniform / self.n_links
+        self.tau = graph.n_terms / (rate * graph.n_links) if tau is None else tau
+
+    def __iter__(self) -> Iterator[PairBatch]:
+        while True:
+            drawn_links = self.rng.integers(self._link_edges[-1], size=self.n_links)
+            drawn_terms = self.rng.integers(self._term_edges[-1], size=self.n_uniform)
+            links, uniform = {}, {}
+            for pair, k in _by_pair(self._pairs, self._link_edges, drawn_links):
+                table = self._links[pair]
+                rows, cols = table.rows[k].astype(np.int64), table.cols[k].astype(np.int64)
+                links[pair] = (rows, cols, table.weights[k].astype(np.float32))
+            for pair, k in _by_pair(self._pairs, self._term_edges, drawn_terms):
+                uniform[pair] = unrank(k, self._links[pair])
+            yield PairBatch(links, uniform, self.tau)
+
+
+def _by_pair(
+    pairs: tuple[Pair, ...], edges: NDArray[Any], drawn: Index
+) -> Iterator[tuple[Pair, Index]]:
+    """Split numbers drawn from all pairs together into numbers within each pair."""
+    owner = np.searchsorted(edges, drawn, side="right") - 1
+    for p, pair in enumerate(pairs):
+        mine = drawn[owner == p] - edges[p]
+        if len(mine):
+            yield pair, mine
+
+
+def unrank(k: Index, links: Links) -> tuple[Index, Index]:
+    r"""The k-th term (i, j) of :math:`I_{de}`; within a view i < j, counted by j, then i."""
+    if not links.within:
+        return k // links.shape[1], k % links.shape[1]
+    # j is the largest with j (j - 1) / 2 <= k; the float root may be one off for large k.
+    j = ((1 + np.sqrt(1 + 8 * k.astype(np.float64))) / 2).astype(np.int64)
+    j -= j * (j - 1) // 2 > k
+    j += j * (j + 1) // 2 <= k
+    return k - j * (j - 1) // 2, j

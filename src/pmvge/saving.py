@@ -1,0 +1,177 @@
+"""A fitted model to and from its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+from torch import nn
+
+from pmvge import storage
+from pmvge.embeddings import Embeddings
+from pmvge.encoders import EncoderSpec
+from pmvge.errors import PmvgeError, StorageError
+from pmvge.fitting import Alpha, Fitted
+from pmvge.history import History
+from pmvge.network import Choice, MultiViewEncoder, ViewSchema
+
+
+def save_model(folder: Path, parameters: Mapping[str, Any], fitted: Fitted) -> None:
+    """Write ``model.json``, the weights, and the embeddings of every view."""
+    from pmvge import __version__
+
+    content = {
+        "pmvge": __version__,
+        "parameters": _plain_parameters(parameters),
+        "n_components": fitted.n_components,
+        "similarity": type(fitted.network.similarity).__name__.lower(),
+        "seed": str(fitted.seed),
+        "views": {
+            view: {**asdict(schema), "encoder": _plain_choice(view, fitted.choices)}
+            for view, schema in fitted.schemas.items()
+        },
+        "alpha": [
+            {"pair": pair, "value": entry.value, "relative_error": entry.relative_error}
+            for pair, entry in fitted.alpha.items()
+        ],
+        "history": fitted.history.to_records(),
+    }
+    parts = {"weights.safetensors": storage.tensors_writer(fitted.network.state_dict())}
+    for view in fitted.schemas:
+        rows = Embeddings(fitted.ids[view], fitted.embeddings[view])
+        parts[_embeddings_file(view)] = rows.save
+    storage.commit(folder, "model", content, parts)
+
+
+def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[str, Any], Fitted]:
+    """The estimator's parameters and what it had learned."""
+    manifest, parts = storage.read(folder, "model")
+    try:
+        schemas = {
+            view: ViewSchema(
+                entry["n"],
+                None if entry["row_shape"] is None else tuple(entry["row_shape"]),
+                entry["sparse"],
+            )
+            for view, entry in manifest["views"].items()
+        }
+        choices = _read_choices(folder, manifest["views"], encoders)
+        K = manifest["n_components"]
+        network = MultiViewEncoder(choices, schemas, K, manifest["similarity"])
+        network.load_state_dict(storage.read_tensors(parts["weights.safetensors"]))
+        network.eval()
+        rows = {view: Embeddings.load(parts[_embeddings_file(view)]) for view in schemas}
+        for view, schema in schemas.items():
+            if rows[view].vectors.shape != (schema.n, K):
+                raise StorageError(
+                    f"{folder}: damaged model: view {view!r} should have {schema.n} x {K} "
+                    f"embeddings, but has {rows[view].vectors.shape}"
+                )
+        fitted = Fitted(
+            network=network,
+            choices=choices,
+            schemas=schemas,
+            n_components=K,
+            embeddings={view: part.vectors for view, part in rows.items()},
+            ids={view: part.ids for view, part in rows.items()},
+            alpha={
+                (entry["pair"][0], entry["pair"][1]): Alpha(entry["value"], entry["relative_error"])
+                for entry in manifest["alpha"]
+            },
+            history=History.from_records(manifest["history"]),
+            seed=int(manifest["seed"]),
+        )
+        return _read_parameters(manifest["parameters"], choices), fitted
+    except PmvgeError:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise StorageError(f"{folder}: damaged model: {error}") from error
+
+
+def _embeddings_file(view: str) -> str:
+    return f"embeddings-{quote(view, safe='')[:80]}.parquet"
+
+
+# -- encoders and parameters as JSON ----------------------------------------------------------
+
+
+def _plain_choice(view: str, choices: Mapping[str, Choice]) -> dict[str, Any]:
+    choice = choices[view]
+    if isinstance(choice, EncoderSpec):
+        return {"spec": asdict(choice)}
+    same = min(other for other, module in choices.items() if module is choice)
+    return {"module": _import_path(choice), "same_as": same}
+
+
+def _import_path(module: nn.Module) -> str:
+    return f"{type(module).__module__}.{type(module).__qualname__}"
+
+
+def _read_spec(spec: Mapping[str, Any]) -> EncoderSpec:
+    sizes = spec["hidden_sizes"]
+    return EncoderSpec(**{**spec, "hidden_sizes": None if sizes is None else tuple(sizes)})
+
+
+def _read_choices(
+    folder: Path, views: Mapping[str, Any], encoders: Mapping[str, nn.Module]
+) -> dict[str, Choice]:
+    choices: dict[str, Choice] = {}
+    for view, entry in views.items():
+        saved = entry["encoder"]
+        if "spec" in saved:
+            choices[view] = _read_spec(saved["spec"])
+        elif view in encoders or saved["same_as"] in encoders:
+            choices[view] = encoders.get(view, encoders[saved["same_as"]])
+        else:
+            raise StorageError(
+                f"{folder}: the encoder of view {view!r} is a module of your own, "
+                f"{saved['module']}; pass it as load(path, encoders={{{view!r}: module}})"
+            )
+    return choices
+
+
+def _plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for name, value in parameters.items():
+        if name == "encoder":
+            plain[name] = _plain_encoder(value)
+        elif isinstance(value, Path):
+            plain[name] = str(value)
+        elif isinstance(value, np.generic):
+            plain[name] = value.item()
+        elif isinstance(value, np.random.Generator | np.random.RandomState):
+            plain[name] = None
+        else:
+            plain[name] = value
+    return plain
+
+
+def _plain_encoder(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {"views": {view: _plain_encoder(one) for view, one in value.items()}}
+    if isinstance(value, EncoderSpec):
+        return {"spec": asdict(value)}
+    if isinstance(value, nn.Module):
+        return {"module": _import_path(value)}
+    return value
+
+
+def _read_parameters(plain: dict[str, Any], choices: Mapping[str, Choice]) -> dict[str, Any]:
+    sizes = plain["hidden_sizes"]
+    return {
+        **plain,
+        "hidden_sizes": tuple(sizes),
+        "encoder": _read_encoder(plain["encoder"], None, choices),
+    }
+
+
+def _read_encoder(saved: Any, view: str | None, choices: Mapping[str, Choice]) -> Any:
+    if not isinstance(saved, dict):
+        return saved
+    if "views" in saved:
+        return {name: _read_encoder(one, name, choices) for name, one in saved["views"].items()}
+    return _read_spec(saved["spec"]) if "spec" in saved else choices[view or ""]

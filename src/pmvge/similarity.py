@@ -1,0 +1,48 @@
+r"""Similarities of the shared space.
+
+A similarity maps what an encoder puts out to the vector y whose plain inner products are the
+model's :math:`g_{ij} = \langle y_i, y_j \rangle`. So every pair of views is compared in the same
+way, and whatever is learned here is part of the embedding.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from pmvge.errors import choose
+
+FIRST_SCALE = 5.0  # where the learned scale of ``cosine`` starts
+
+
+class Inner(nn.Module):
+    r"""The paper's :math:`g = \langle f(x), f(x') \rangle`."""
+
+    def forward(self, f: torch.Tensor) -> torch.Tensor:
+        """Return f itself."""
+        return f
+
+
+class Cosine(nn.Module):
+    r""":math:`g = s \cos(f(x), f(x'))` with one learned :math:`s > 0` for the whole space.
+
+    The embedding is :math:`y = \sqrt s\, f / |f|`, so that :math:`\langle y, y' \rangle = g`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log_scale = nn.Parameter(torch.tensor(math.log(FIRST_SCALE)))
+
+    def forward(self, f: torch.Tensor) -> torch.Tensor:
+        """Return f on the sphere of radius sqrt(s)."""
+        return nn.functional.normalize(f, dim=-1) * torch.exp(0.5 * self.log_scale)
+
+
+SIMILARITIES: dict[str, type[nn.Module]] = {"inner": Inner, "cosine": Cosine}
+
+
+def build_similarity(name: str) -> nn.Module:
+    """The similarity of that name."""
+    return SIMILARITIES[choose("similarity", name, SIMILARITIES)]()

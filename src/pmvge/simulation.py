@@ -1,0 +1,117 @@
+r"""Draw graphs from a model, in the two ways of the paper's section 3.2.
+
+Pair by pair, :math:`w_{ij} \sim \mathrm{Poisson}(\mu_{ij})` independently; or link by link, with
+:math:`T \sim \mathrm{Poisson}(\sum\mu)` links, each the pair (i, j) with probability
+:math:`\mu_{ij} / \sum\mu`. The two agree in distribution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pmvge.errors import ParameterError, choose
+from pmvge.features import Features, SparseRows, take
+from pmvge.graph import MultiViewGraph, check_pairs, check_views
+from pmvge.ids import check_ids
+from pmvge.likelihood import intensity
+from pmvge.links import Pair, canonical
+
+TILE = 1024  # rows of mu held at once
+
+Encoder = Callable[[torch.Tensor], torch.Tensor]
+Drawn = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+
+
+def simulate(
+    views: Mapping[str, Any],
+    encoders: Mapping[str, Encoder],
+    alpha: Mapping[Pair, float],
+    rng: np.random.Generator,
+    *,
+    draw: Literal["pairs", "links"] = "pairs",
+) -> MultiViewGraph:
+    r"""Draw :math:`w_{ij} \sim \mathrm{Poisson}(\alpha^{(d,e)} \exp\langle y_i, y_j\rangle)`.
+
+    Parameters
+    ----------
+    views
+        As in :class:`~pmvge.MultiViewGraph`.
+    encoders
+        ``{view: callable}``, such as an ``nn.Module``: a tensor of rows to a tensor (n, K); a
+        featureless view's gets the positions 0..n-1, a sparse view's gets dense rows.
+    alpha
+        ``{(view, view): value >= 0}``; the keys are the observed pairs.
+    draw
+        "pairs", every w on its own; or "links", T of them one after another.
+    """
+    choose("draw", draw, ("pairs", "links"))
+    sizes, features = check_views(views)
+    Y = {view: _embed(encoders[view], features[view], n) for view, n in sizes.items()}
+    links = {}
+    for a, b in check_pairs(alpha, sizes):
+        if not 0 <= alpha[a, b] < np.inf:
+            raise ParameterError(
+                f"alpha of ({a!r}, {b!r}) must be finite and >= 0, got {alpha[a, b]!r}"
+            )
+        mu = _Intensities(Y[a], Y[b], alpha[a, b], within=a == b)
+        rows, cols, w = _pair_by_pair(mu, rng) if draw == "pairs" else _link_by_link(mu, rng)
+        links[a, b] = canonical(rows, cols, w, (sizes[a], sizes[b]), within=a == b)
+    ids = {view: check_ids(view, None, n) for view, n in sizes.items()}
+    return MultiViewGraph.trusted(sizes, features, ids, links)
+
+
+def _embed(encoder: Encoder, X: Features | None, n: int) -> NDArray[np.float64]:
+    rows = torch.arange(n) if X is None else take(X, slice(None), torch.device("cpu"))
+    with torch.no_grad():
+        y = encoder(rows.to_dense() if isinstance(rows, SparseRows) else rows)
+    return y.double().numpy()
+
+
+class _Intensities:
+    """mu of one view pair by tiles of rows, zero where there is no pair term."""
+
+    def __init__(
+        self, Y: NDArray[np.float64], Y_other: NDArray[np.float64], alpha: float, within: bool
+    ) -> None:
+        self.Y, self.Y_other, self.alpha, self.within = Y, Y_other, alpha, within
+
+    def rows(self, start: int) -> NDArray[np.float64]:
+        """The tile that begins at row ``start``."""
+        mu = intensity(self.Y[start : start + TILE], self.Y_other, self.alpha)
+        return np.triu(mu, k=start + 1) if self.within else mu
+
+    def __iter__(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
+        for start in range(0, len(self.Y), TILE):
+            yield start, self.rows(start)
+
+
+def _pair_by_pair(mu: _Intensities, rng: np.random.Generator) -> Drawn:
+    rows, cols, weights = [], [], []
+    for start, tile in mu:
+        w = rng.poisson(tile)
+        i, j = np.nonzero(w)
+        rows.append(i + start)
+        cols.append(j)
+        weights.append(w[i, j].astype(np.float64))
+    return np.concatenate(rows), np.concatenate(cols), np.concatenate(weights)
+
+
+def _link_by_link(mu: _Intensities, rng: np.random.Generator) -> Drawn:
+    """T links at once: first each link's row, by the row sums, then its column within the row."""
+    row_sums = np.concatenate([tile.sum(axis=1) for _, tile in mu])
+    T = rng.poisson(row_sums.sum())
+    rows = np.sort(rng.choice(len(row_sums), size=T, p=row_sums / row_sums.sum())) if T else []
+    n_cols = len(mu.Y_other)
+    drawn = []
+    for start, tile in mu:
+        for i in range(*np.searchsorted(rows, [start, start + len(tile)])):
+            edges = np.cumsum(tile[rows[i] - start])
+            at = np.searchsorted(edges, rng.random() * edges[-1], side="right")
+            drawn.append(rows[i] * n_cols + min(int(at), n_cols - 1))
+    cells, counts = np.unique(np.array(drawn, dtype=np.int64), return_counts=True)
+    return cells // n_cols, cells % n_cols, counts.astype(np.float64)

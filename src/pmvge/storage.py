@@ -1,0 +1,157 @@
+"""Folders on disk that are always whole: the old one or the new one, never half.
+
+A folder holds a manifest (JSON) and data files named after their content. Data files are written
+and synced first; then the manifest is replaced in one step, which is the commit; then files that it
+no longer names are removed. Everything is checked against SHA-256 sums when it is read. No pickle.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from pmvge.errors import StorageError
+
+FORMAT = 1
+_OURS = re.compile(r".+-[0-9a-f]{16}\.(safetensors|parquet)|\..+\.partial")
+
+Write = Callable[[Path], None]
+
+
+def commit(folder: Path, kind: str, content: Mapping[str, Any], parts: Mapping[str, Write]) -> None:
+    """Write ``parts`` (file name to writer) and a manifest with ``content``, atomically.
+
+    ``kind`` names the manifest, such as "model" for model.json.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        files = {label: _write_part(folder, label, write) for label, write in parts.items()}
+        manifest = {"format": FORMAT, "kind": kind, **content, "files": files}
+        manifest["checksum"] = _checksum(manifest)
+        partial = folder / f".{kind}.json.partial"
+        text = json.dumps(manifest, indent=1, allow_nan=False)
+        with partial.open("w", encoding="utf-8") as stream:
+            stream.write(text)
+            _sync(stream.fileno())
+        partial.replace(folder / f"{kind}.json")
+        _sync_folder(folder)
+        _remove_others(folder, {entry["name"] for entry in files.values()})
+    except OSError as error:
+        raise StorageError(f"{folder}: cannot write the {kind}: {error}") from error
+
+
+def _write_part(folder: Path, label: str, write: Write) -> dict[str, Any]:
+    partial = folder / f".{label}.partial"
+    write(partial)
+    with partial.open("rb+") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        _sync(stream.fileno())
+    stem, suffix = label.rsplit(".", 1)
+    final = partial.replace(folder / f"{stem}-{digest[:16]}.{suffix}")
+    return {"name": final.name, "sha256": digest, "bytes": final.stat().st_size}
+
+
+def _sync(descriptor: int) -> None:
+    os.fsync(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "posix":  # elsewhere a folder cannot be opened
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            _sync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _remove_others(folder: Path, keep: set[str]) -> None:
+    """Remove files of ours that no manifest names any more, and nothing of anybody else's."""
+    for path in folder.iterdir():
+        if path.name not in keep and _OURS.fullmatch(path.name) and path.is_file():
+            path.unlink(missing_ok=True)
+
+
+def _checksum(manifest: Mapping[str, Any]) -> str:
+    text = json.dumps({k: v for k, v in manifest.items() if k != "checksum"}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def exists(folder: Path, kind: str) -> bool:
+    """Whether the folder has a manifest of that kind."""
+    return (folder / f"{kind}.json").is_file()
+
+
+def read(folder: Path, kind: str) -> tuple[dict[str, Any], dict[str, Path]]:
+    """Return the manifest and the path of every part, all of them verified."""
+    for attempt in range(5):
+        manifest = _read_manifest(folder, kind)
+        try:
+            return manifest, {
+                label: _verified(folder, kind, entry) for label, entry in manifest["files"].items()
+            }
+        except FileNotFoundError as error:
+            # A writer may have committed in between: then the manifest is another one now.
+            if attempt == 4 or _read_manifest(folder, kind) == manifest:
+                raise StorageError(
+                    f"{folder}: damaged {kind}: {Path(str(error.filename)).name} is missing"
+                ) from error
+    raise AssertionError("unreachable")
+
+
+def _read_manifest(folder: Path, kind: str) -> dict[str, Any]:
+    path = folder / f"{kind}.json"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise StorageError(f"{folder}: not a pmvge {kind}: there is no {kind}.json") from None
+    except OSError as error:
+        raise StorageError(f"{folder}: cannot read {kind}.json: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise StorageError(f"{path}: damaged: not valid JSON ({error})") from error
+    if not isinstance(manifest, dict) or manifest.get("kind") != kind:
+        raise StorageError(f"{folder}: not a pmvge {kind}: {kind}.json is something else")
+    version = manifest.get("format")
+    if not isinstance(version, int) or version < 1:
+        raise StorageError(f"{path}: damaged: expected a format number, got {version!r}")
+    if version > FORMAT:
+        raise StorageError(
+            f"{path}: written by a newer pmvge: format {version}, this one reads up to {FORMAT}"
+        )
+    if manifest.get("checksum") != _checksum(manifest):
+        raise StorageError(f"{path}: damaged: its content does not match its checksum")
+    return manifest
+
+
+def _verified(folder: Path, kind: str, entry: Mapping[str, Any]) -> Path:
+    path = folder / Path(entry["name"]).name
+    with path.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    if digest != entry["sha256"]:
+        raise StorageError(
+            f"{folder}: damaged {kind}: {path.name} has {path.stat().st_size} bytes that do not "
+            f"match its checksum ({entry['bytes']} bytes were written)"
+        )
+    return path
+
+
+def tensors_writer(tensors: Mapping[str, torch.Tensor]) -> Write:
+    """A writer of tensors as safetensors."""
+    ready = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    return lambda path: save_file(ready, path)
+
+
+def read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """The tensors of a safetensors file."""
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise StorageError(f"{path}: damaged: {error}") from error

@@ -1,0 +1,232 @@
+"""The one gradient loop: schedules, early stopping, checkpoints, history."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from pmvge import storage
+from pmvge.errors import DivergedError
+from pmvge.history import History, Record
+from pmvge.objectives import Encode, Objective
+from pmvge.progress import Watcher
+
+Tensors = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long and how fast to train."""
+
+    max_steps: int
+    steps_per_epoch: float
+    check_every: int  # steps between records, and between looks at the validation
+    learning_rate: float
+    schedule: str  # "constant", "step" or "cosine"
+    decay_every: int  # of "step": steps between decays
+    decay_factor: float
+    weight_decay: float
+    clip_norm: float | None
+    patience: int | None  # checks without a better validation before stopping
+
+    def learning_rate_at(self, step: int) -> float:
+        """The rate of the step after ``step`` steps."""
+        if self.schedule == "step":
+            return self.learning_rate * self.decay_factor ** (step // self.decay_every)
+        if self.schedule == "cosine":
+            return self.learning_rate * 0.5 * (1 + math.cos(math.pi * step / self.max_steps))
+        return self.learning_rate
+
+
+@dataclass
+class Checkpoints:
+    """Where and how often the state of a run is written."""
+
+    folder: Path
+    every_steps: int | None
+    every_seconds: float | None
+    fingerprint: str  # of the problem: another one's checkpoint is refused
+
+    def due(self, step: int, seconds_since: float) -> bool:
+        """Whether to write now."""
+        by_steps = self.every_steps is not None and step % self.every_steps == 0
+        return by_steps or (self.every_seconds is not None and seconds_since >= self.every_seconds)
+
+
+class Trainer:
+    """Trains a network on the batches of a sampler; everything it needs to go on is its state."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        objective: Objective[Any],
+        batches: Iterable[Any],
+        rng: np.random.Generator,
+        encode: Encode,
+        plan: Plan,
+        *,
+        validate: Callable[[], float] | None,
+        checkpoints: Checkpoints | None,
+        watcher: Watcher,
+    ) -> None:
+        self.network, self.objective, self.encode = network, objective, encode
+        self.batches, self.rng, self.plan = batches, rng, plan
+        self.validate, self.checkpoints, self.watcher = validate, checkpoints, watcher
+        self.parameters = [p for p in network.parameters() if p.requires_grad]
+        self.optimizer = _adam(self.parameters, plan)
+        self.step = 0
+        self.stale = 0  # checks since the best validation
+        self.best: float | None = None
+        self.best_weights: Tensors = {}
+        self.losses: list[float] = []  # since the last record
+        self.history = History()
+        self.finished = not self.parameters
+        self.earlier = 0.0  # seconds before a resume
+
+    def run(self) -> History:
+        """Train to the end and leave the network with its best weights."""
+        self._start = self._last_write = time.perf_counter()
+        self.watcher.start(self.step, self.plan.max_steps)
+        batches = iter(self.batches)
+        self.network.train()
+        while not self.finished:
+            self._descend(next(batches))
+            if self.step % self.plan.check_every == 0 or self.step == self.plan.max_steps:
+                self._check()
+            self._write_if_due()
+            self.watcher.step(self.step, self._seconds() - self.earlier)
+        if self.best_weights:
+            self.network.load_state_dict(self.best_weights)
+        self.network.eval()
+        return self.history
+
+    def _seconds(self) -> float:
+        return self.earlier + time.perf_counter() - self._start
+
+    def _descend(self, batch: Any) -> None:
+        rate = self.plan.learning_rate_at(self.step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.objective(batch, self.encode)
+        loss.value.backward()  # type: ignore[no-untyped-call]
+        limit = math.inf if self.plan.clip_norm is None else self.plan.clip_norm
+        norm = nn.utils.clip_grad_norm_(self.parameters, limit)
+        value = float(loss.value.detach())
+        if not math.isfinite(value + float(norm)):
+            what = f"loss is {value}" if not math.isfinite(value) else f"gradient is {float(norm)}"
+            pairs = ", ".join(f"({a!r}, {b!r})" for a, b in loss.pairs)
+            raise DivergedError(
+                f"training diverged at step {self.step + 1} on the links {pairs}: the {what}, with "
+                f"similarities up to {loss.largest_similarity():.3g} and learning rate {rate:g}. "
+                "Try a smaller learning_rate, scheme='block', similarity='cosine', or scaled "
+                "features (standardize=True)"
+            )
+        self.optimizer.step()
+        self.losses.append(value)
+        self.step += 1
+
+    def _check(self) -> None:
+        """Make a record, and see whether to stop."""
+        validation = None
+        if self.validate is not None:
+            self.network.eval()
+            with torch.no_grad():
+                validation = self.validate()
+            self.network.train()
+            if self.best is None or validation > self.best:
+                self.best, self.stale = validation, 0
+                self.best_weights = {k: v.clone() for k, v in self.network.state_dict().items()}
+            else:
+                self.stale += 1
+        record = Record(
+            step=self.step,
+            epoch=self.step / self.plan.steps_per_epoch,
+            loss=math.fsum(self.losses) / len(self.losses),
+            validation=validation,
+            learning_rate=self.plan.learning_rate_at(self.step - 1),
+            seconds=self._seconds(),
+        )
+        self.history.append(record)
+        self.losses = []
+        self.watcher.check(record, self.best)
+        out_of_patience = self.plan.patience is not None and self.stale >= self.plan.patience
+        self.finished = self.step >= self.plan.max_steps or out_of_patience
+
+    # -- checkpoints ------------------------------------------------------------------------
+
+    def _write_if_due(self) -> None:
+        since = time.perf_counter() - self._last_write
+        if self.checkpoints and (self.finished or self.checkpoints.due(self.step, since)):
+            self.write_checkpoint(self.checkpoints)
+            self._last_write = time.perf_counter()
+
+    def write_checkpoint(self, checkpoints: Checkpoints) -> None:
+        """Write all that a later process needs to go on as if nothing had happened."""
+        tensors = {f"network.{k}": v for k, v in self.network.state_dict().items()}
+        tensors |= {f"best.{k}": v for k, v in self.best_weights.items()}
+        for index, state in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"adam.{index}.{k}": v for k, v in state.items()}
+        tensors["torch_rng"] = torch.get_rng_state()
+        content = {
+            "fingerprint": checkpoints.fingerprint,
+            "step": self.step,
+            "stale": self.stale,
+            "best": self.best,
+            "losses": self.losses,
+            "finished": self.finished,
+            "seconds": self._seconds(),
+            "history": self.history.to_records(),
+            "objective": self.objective.state(),
+            "numpy_rng": self.rng.bit_generator.state,
+        }
+        storage.commit(
+            checkpoints.folder,
+            "checkpoint",
+            content,
+            {"state.safetensors": storage.tensors_writer(tensors)},
+        )
+
+    def resume(self, content: dict[str, Any], tensors: Tensors) -> None:
+        """Go back to the state of a checkpoint."""
+        parts: dict[str, Tensors] = {"network": {}, "best": {}, "adam": {}, "torch_rng": {}}
+        for name, tensor in tensors.items():
+            part, _, rest = name.partition(".")
+            parts[part][rest] = tensor
+        self.network.load_state_dict(parts["network"])
+        adam = self.optimizer.state_dict()
+        adam["state"] = {}
+        for name, tensor in parts["adam"].items():
+            index, key = name.split(".")
+            adam["state"].setdefault(int(index), {})[key] = tensor
+        self.optimizer.load_state_dict(adam)
+        self.best_weights = parts["best"]
+        torch.set_rng_state(parts["torch_rng"][""])
+        self.rng.bit_generator.state = content["numpy_rng"]
+        self.objective.restore(content["objective"])
+        self.step, self.stale, self.best = content["step"], content["stale"], content["best"]
+        self.losses, self.earlier = list(content["losses"]), content["seconds"]
+        self.history = History.from_records(content["history"])
+        self.finished = content["finished"]
+
+
+def _adam(parameters: list[nn.Parameter], plan: Plan) -> torch.optim.Optimizer:
+    """Adam with decoupled decay of weights (not of biases, norms and scales), fused if it can be."""
+    groups = [
+        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": plan.weight_decay},
+        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    fused = all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in parameters)
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]] or [{"params": [torch.zeros(1)]}],
+        lr=plan.learning_rate,
+        fused=fused,
+    )
