@@ -8,4 +8,4 @@ from pmvge.model import PMvGE
 
 __version__ = "0.1.0"
 
-__all__ = ["EncoderSpec", "Embeddings", "MultiViewGraph", "PMvGE", "PmvgeError", "__version__"]
+__all__ = ["Embeddings", "EncoderSpec", "MultiViewGraph", "PMvGE", "PmvgeError", "__version__"]

@@ -7,7 +7,7 @@ Neither is ever copied or densified as a whole: encoders receive a few rows at a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -16,8 +16,8 @@ from scipy import sparse
 
 from pmvge.errors import GraphError, PmvgeError
 
-Features = NDArray[Any] | sparse.csr_array
-Rows = NDArray[np.int64] | slice
+Features: TypeAlias = NDArray[Any] | sparse.csr_array
+Rows: TypeAlias = NDArray[np.int64] | slice
 
 CHUNK = 1 << 22  # numbers looked at together when a whole view is scanned
 LARGEST = float(np.finfo(np.float32).max)  # encoders compute in float32

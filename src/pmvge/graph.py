@@ -234,7 +234,7 @@ class MultiViewGraph:
         """The graph in networkx.
 
         Nodes are ``(view, id)`` with the attributes ``view``, ``id`` and, where there are features,
-        ``x`` (one row); edges carry ``weight``; ``network.graph["pairs"]`` lists the observed pairs.
+        ``x`` (one row); edges carry ``weight``; ``network.graph["pairs"]`` are the observed pairs.
         """
         return write_network(self)
 

@@ -24,7 +24,7 @@ def check_ids(where: str, ids: Any, n: int) -> Ids:
         if len(values) != n:
             repeated = values[counts > 1][0].item()
             raise GraphError(
-                f"{where}: ids must be distinct, got {n - len(values)} repeats, such as {repeated!r}"
+                f"{where}: expected distinct ids, got {n - len(values)} repeats, like {repeated!r}"
             )
     array.flags.writeable = False
     return array

@@ -41,7 +41,7 @@ class LogPartition(NamedTuple):
 
 
 def intensity(Y: Array, Y_other: Array, alpha: float) -> NDArray[np.float64]:
-    r""":math:`\mu = \alpha \exp(Y Y'^\top)`, shape (n, m); infinite where a float cannot hold it."""
+    r""":math:`\mu = \alpha \exp(Y Y'^\top)`, (n, m); infinite where a float cannot hold it."""
     g = Y.astype(np.float64) @ Y_other.astype(np.float64).T
     if alpha == 0:
         return np.zeros_like(g)

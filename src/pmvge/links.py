@@ -46,8 +46,8 @@ class Links:
 
     def degrees(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Weighted degree of every row node and column node; within a view both are the same."""
-        left = np.bincount(self.rows, self.weights, self.shape[0])
-        right = np.bincount(self.cols, self.weights, self.shape[1])
+        left: NDArray[Any] = np.bincount(self.rows, self.weights, self.shape[0])
+        right: NDArray[Any] = np.bincount(self.cols, self.weights, self.shape[1])
         return (left + right, left + right) if self.within else (left, right)
 
     def matrix(self) -> sparse.csr_array:
@@ -108,10 +108,10 @@ def canonical(
         order = np.argsort(key)
         rows, cols, weights = rows[order], cols[order], weights[order]
     index = np.int32 if max(shape) <= np.iinfo(np.int32).max else np.int64
-    parts = (rows.astype(index), cols.astype(index), weights.astype(np.float64))
-    for part in parts:
+    links = Links(rows.astype(index), cols.astype(index), weights.astype(np.float64), shape, within)
+    for part in (links.rows, links.cols, links.weights):
         part.flags.writeable = False
-    return Links(*parts, shape, within)
+    return links
 
 
 def _read(

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Literal, Self, overload
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from torch import nn
@@ -14,7 +13,7 @@ from torch import nn
 from pmvge import likelihood
 from pmvge.embeddings import Embeddings, top_k
 from pmvge.encoders import EncoderSpec
-from pmvge.errors import GraphError, InputError, NotFitted, NotInductive, choose
+from pmvge.errors import InputError, NotFitted, NotInductive, choose
 from pmvge.features import Features, check_features, row_shape
 from pmvge.fitting import Fitted, fit
 from pmvge.graph import MultiViewGraph
@@ -27,12 +26,12 @@ from pmvge.saving import load_model, save_model
 Encoder = str | EncoderSpec | dict[str, str | EncoderSpec | nn.Module]
 
 
-class PMvGE(BaseEstimator):  # type: ignore[misc]
+class PMvGE(BaseEstimator):
     r"""Probabilistic Multi-view Graph Embedding.
 
     One encoder :math:`f^{(d)}` per view maps entities into one space so that
 
-    .. math:: w_{ij} \sim \mathrm{Poisson}\bigl(\alpha^{(d_i, d_j)} \exp\langle y_i, y_j\rangle\bigr),
+    .. math:: w_{ij} \sim \mathrm{Poisson}(\alpha^{(d_i, d_j)} \exp\langle y_i, y_j\rangle),
               \qquad y_i = f^{(d_i)}(x_i),
 
     fitted by maximum likelihood on minibatches. New entities are embedded from their features.
@@ -307,7 +306,7 @@ class PMvGE(BaseEstimator):  # type: ignore[misc]
     def log_likelihood(
         self, graph: MultiViewGraph, *, by_pair: bool = False
     ) -> float | dict[Pair, float]:
-        r"""Exact :math:`\ell_n = \sum_{I_n} [w \log\mu - \mu]` of a graph, whose nodes may be new."""
+        r"""Exact :math:`\ell_n = \sum_{I_n} [w \log\mu - \mu]` of a graph; its nodes may be new."""
         alpha = {pair: self._alpha(*pair) for pair in graph.links}
         values = likelihood.log_likelihood(graph, self.embed_graph(graph), alpha)
         return values if by_pair else sum(values.values())
@@ -368,6 +367,6 @@ class PMvGE(BaseEstimator):  # type: ignore[misc]
                 return self._fitted.alpha[pair].value
         observed = ", ".join(f"({a!r}, {b!r})" for a, b in self._fitted.alpha)
         raise InputError(
-            f"links between {view!r} and {other!r} were not observed in training, so their alpha is "
-            f"not known; observed are {observed}. search(..., by='similarity') ranks any pair"
+            f"links between {view!r} and {other!r} were not observed in training, so their alpha "
+            f"is not known; observed are {observed}. search(..., by='similarity') ranks any pair"
         )

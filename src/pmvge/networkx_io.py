@@ -69,8 +69,10 @@ def read_network(
             tables[a, b] = ([], [], [])
         if a == b:
             i, j = min(i, j), max(i, j)
-        for column, value in zip(tables[a, b], (i, j, w), strict=True):
-            column.append(value)
+        rows_of, cols_of, weights_of = tables[a, b]
+        rows_of.append(i)
+        cols_of.append(j)
+        weights_of.append(w)
     return rows, tables, ids
 
 

@@ -1,6 +1,6 @@
 r"""Batch and encoders to loss: what one gradient step descends.
 
-``BlockObjective``: minus the profile likelihood per unit of weight, alpha solved for in closed form.
+``BlockObjective``: minus the profile likelihood per unit of weight, with alpha in closed form.
 ``PairObjective``: the paper's minibatch objective with alternating alpha.
 """
 
@@ -64,7 +64,9 @@ class BlockObjective:
     """
 
     def __init__(self, graph: MultiViewGraph) -> None:
-        self._log_terms = {p: math.log(max(1, l.n_terms)) for p, l in graph.links.items()}
+        self._log_terms = {
+            pair: math.log(max(1, links.n_terms)) for pair, links in graph.links.items()
+        }
 
     def __call__(self, batch: LinkBatch, encode: Encode) -> Loss:
         """The loss of a batch."""
@@ -95,7 +97,9 @@ def link_mean(left: torch.Tensor, right: torch.Tensor, batch: LinkBatch) -> torc
         B = batch.corner
         return y[:B] if B else y.index_select(0, torch.from_numpy(links).to(y.device))
 
-    g = torch.linalg.vecdot(ends(left, batch.left.links), ends(right, batch.right.links))
+    g: torch.Tensor = torch.linalg.vecdot(
+        ends(left, batch.left.links), ends(right, batch.right.links)
+    )
     if batch.link_weights is None:
         return g.mean()
     return g @ torch.from_numpy(batch.link_weights).to(g)
@@ -103,7 +107,7 @@ def link_mean(left: torch.Tensor, right: torch.Tensor, batch: LinkBatch) -> torc
 
 def log_block_partition(left: torch.Tensor, right: torch.Tensor, batch: LinkBatch) -> torch.Tensor:
     r""":math:`\log\hat Z` of a :class:`LinkBatch`, differentiable in both sides."""
-    value: torch.Tensor = _LogBlockPartition.apply(left, right, batch)
+    value: torch.Tensor = _LogBlockPartition.apply(left, right, batch)  # type: ignore[no-untyped-call]
     return value
 
 

@@ -116,12 +116,5 @@ def pick_seed(random_state: Any) -> int:
         return int(random_state.integers(2**63))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
-    if (
-        isinstance(random_state, Integral)
-        and not isinstance(random_state, bool)
-        and random_state >= 0
-    ):
-        return int(random_state)
-    raise ParameterError(
-        f"random_state: expected None, an integer >= 0 or a numpy generator, got {random_state!r}"
-    )
+    whole(0)("random_state", random_state)
+    return int(random_state)

@@ -167,9 +167,8 @@ class _PairTable:
             return rng.integers(len(self.links), size=self.B)
         # Never the last edge itself: u < 1, but u * total may round up to total.
         point = rng.random(self.B) * self.cumulative[-1]
-        return np.minimum(
-            np.searchsorted(self.cumulative, point, side="right"), len(self.links) - 1
-        ).astype(np.int64)
+        drawn: Index = np.searchsorted(self.cumulative, point, side="right")
+        return np.minimum(drawn, len(self.links) - 1)
 
     def _side(self, side: int, ends: Index, rng: np.random.Generator) -> Side:
         n = self.links.shape[side]

@@ -15,6 +15,9 @@ from torch import nn
 from pmvge.errors import choose
 
 FIRST_SCALE = 5.0  # where the learned scale of ``cosine`` starts
+HASTE = (
+    10.0  # its logarithm learns this much faster than a weight: strong signals need large scales
+)
 
 
 class Inner(nn.Module):
@@ -33,11 +36,11 @@ class Cosine(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.log_scale = nn.Parameter(torch.tensor(math.log(FIRST_SCALE)))
+        self.theta = nn.Parameter(torch.tensor(math.log(FIRST_SCALE) / HASTE))  # log s = 10 theta
 
     def forward(self, f: torch.Tensor) -> torch.Tensor:
         """Return f on the sphere of radius sqrt(s)."""
-        return nn.functional.normalize(f, dim=-1) * torch.exp(0.5 * self.log_scale)
+        return nn.functional.normalize(f, dim=-1) * torch.exp(0.5 * HASTE * self.theta)
 
 
 SIMILARITIES: dict[str, type[nn.Module]] = {"inner": Inner, "cosine": Cosine}

@@ -102,16 +102,18 @@ def _pair_by_pair(mu: _Intensities, rng: np.random.Generator) -> Drawn:
 
 
 def _link_by_link(mu: _Intensities, rng: np.random.Generator) -> Drawn:
-    """T links at once: first each link's row, by the row sums, then its column within the row."""
+    """T links: first how many fall in each row, by the row sums, then each one's column."""
     row_sums = np.concatenate([tile.sum(axis=1) for _, tile in mu])
-    T = rng.poisson(row_sums.sum())
-    rows = np.sort(rng.choice(len(row_sums), size=T, p=row_sums / row_sums.sum())) if T else []
+    total = float(row_sums.sum())
+    T = rng.poisson(total)
+    per_row = rng.multinomial(T, row_sums / total if total > 0 else row_sums)
     n_cols = len(mu.Y_other)
-    drawn = []
+    cells = [np.empty(0, np.int64)]
     for start, tile in mu:
-        for i in range(*np.searchsorted(rows, [start, start + len(tile)])):
-            edges = np.cumsum(tile[rows[i] - start])
-            at = np.searchsorted(edges, rng.random() * edges[-1], side="right")
-            drawn.append(rows[i] * n_cols + min(int(at), n_cols - 1))
-    cells, counts = np.unique(np.array(drawn, dtype=np.int64), return_counts=True)
-    return cells // n_cols, cells % n_cols, counts.astype(np.float64)
+        for i in np.flatnonzero(per_row[start : start + len(tile)]):
+            edges = np.cumsum(tile[i])
+            points = rng.random(per_row[start + i]) * edges[-1]
+            at = np.minimum(np.searchsorted(edges, points, side="right"), n_cols - 1)
+            cells.append((start + i) * n_cols + at)
+    drawn, counts = np.unique(np.concatenate(cells), return_counts=True)
+    return drawn // n_cols, drawn % n_cols, counts.astype(np.float64)

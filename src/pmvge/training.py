@@ -117,7 +117,7 @@ class Trainer:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.objective(batch, self.encode)
-        loss.value.backward()  # type: ignore[no-untyped-call]
+        loss.value.backward()
         limit = math.inf if self.plan.clip_norm is None else self.plan.clip_norm
         norm = nn.utils.clip_grad_norm_(self.parameters, limit)
         value = float(loss.value.detach())
@@ -219,7 +219,7 @@ class Trainer:
 
 
 def _adam(parameters: list[nn.Parameter], plan: Plan) -> torch.optim.Optimizer:
-    """Adam with decoupled decay of weights (not of biases, norms and scales), fused if it can be."""
+    """Adam with decoupled decay of weights (not of biases, norms and scales), fused if possible."""
     groups = [
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": plan.weight_decay},
         {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},

@@ -40,7 +40,7 @@ def clustering_nmi(Y: NDArray[Any], labels: NDArray[Any], *, random_state: int =
 
 
 def link_prediction(links: Links, mu: NDArray[Any]) -> dict[str, float]:
-    """How well expected weights mu (n, m) tell linked from unlinked pairs, and their calibration."""
+    """How well expected weights mu (n, m) tell linked from unlinked pairs, and their total."""
     W = links.matrix().toarray()
     if links.within:
         upper = np.triu_indices(len(W), k=1)

@@ -1,0 +1,122 @@
+"""``pmvge demo``: PMvGE on handwritten digits, start to end."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.columns import Columns
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from pmvge import PMvGE
+from pmvge.datasets.digits import NAMES, Digits, load_digits
+from pmvge.evaluation.tasks import link_prediction
+
+SHADES = " ░▒▓█"
+EXAMPLES = 5
+
+
+def demo(
+    seed: Annotated[int, typer.Option(help="Seed of the split and of the training.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+) -> None:
+    """Fit PMvGE to handwritten digits in four views and show what it learned.
+
+    Example: pmvge demo --seed 1
+    """
+    train, test = load_digits(seed=seed)
+    console = Console(quiet=as_json)
+    console.rule("[bold]digits: four views of 1,797 handwritten scans")
+    console.print(train.graph, highlight=False)
+    started = time.perf_counter()
+    model = PMvGE(n_components=32, random_state=seed).fit(train.graph)
+    seconds = time.perf_counter() - started
+    console.print(f"\nFitted in {seconds:.1f} s on 2 threads or so. {model.history_}")
+    results = _judge(model, train, test)
+    if as_json:
+        print(json.dumps({"seconds": seconds, **results}, indent=1))
+        return
+    console.print(_links_table(results["pairs"]))
+    console.print(_names_table(results["names"]))
+    console.print("\nUnseen images and their most expected names:")
+    console.print(Columns(_examples(model, test, results["names"]["wrong"])))
+
+
+def _judge(model: PMvGE, train: Digits, test: Digits) -> dict[str, Any]:
+    """What the model says of scans it has never seen."""
+    Y = model.embed_graph(test.graph)
+    likelihood = model.log_likelihood(test.graph, by_pair=True)
+    pairs = {}
+    for (a, b), links in test.graph.links.items():
+        rows = {view: X if X is not None else list(NAMES) for view, X in test.graph.views.items()}
+        density = train.graph.links[a, b].total / train.graph.links[a, b].n_terms
+        constant = links.total * np.log(density) - links.n_terms * density
+        pairs[f"{a} - {b}"] = {
+            "log_likelihood": likelihood[a, b] / links.n_terms,
+            "constant_intensity": float(constant / links.n_terms),
+            **link_prediction(links, model.intensity(a, rows[a], b, rows[b])),
+        }
+    named = {}
+    for view in ("image", "spectrum", "profile"):
+        g = Y[view] @ Y["name"].T
+        named[view] = float(np.mean(g.argmax(axis=1) == test.labels))
+    wrong = np.flatnonzero((Y["image"] @ Y["name"].T).argmax(axis=1) != test.labels)
+    return {"pairs": pairs, "names": {"accuracy": named, "wrong": wrong.tolist()}}
+
+
+def _links_table(pairs: dict[str, dict[str, float]]) -> Table:
+    table = Table(title="Links between scans never seen in training", title_justify="left")
+    table.add_column("view pair")
+    for column in (
+        "log-likelihood\nper pair",
+        "of a constant\nintensity",
+        "ROC AUC",
+        "average\nprecision",
+        "expected /\nobserved",
+    ):
+        table.add_column(column, justify="right")
+    for pair, row in pairs.items():
+        table.add_row(pair, *(f"{value:.3f}" for value in row.values()))
+    return table
+
+
+def _names_table(names: dict[str, Any]) -> Table:
+    observed = {"image": "yes", "spectrum": "no", "profile": "no"}
+    table = Table(title="The best name of an unseen scan, by search", title_justify="left")
+    table.add_column("searched from")
+    table.add_column("pair with 'name' observed?")
+    table.add_column("right", justify="right")
+    for view, accuracy in names["accuracy"].items():
+        table.add_row(view, observed[view], f"{accuracy:.1%}")
+    return table
+
+
+def _examples(model: PMvGE, test: Digits, wrong: list[int]) -> list[Panel]:
+    """A few test images, one that the model gets wrong among them, with their best names."""
+    chosen = [*wrong[:1], *np.flatnonzero(~np.isin(np.arange(len(test.labels)), wrong))]
+    chosen = sorted(int(row) for row in chosen[:EXAMPLES])
+    pixels = np.asarray(test.graph.views["image"])[chosen]
+    ids, mu = model.search("image", pixels, among="name", k=3)
+    return [
+        Panel(
+            Text(
+                _draw(image) + "\n" + "\n".join(f"{n:6}{m:5.2f}" for n, m in zip(i, w, strict=True))
+            ),
+            title=f"scan {test.graph.ids['image'][row]}",
+            expand=False,
+        )
+        for row, image, i, w in zip(chosen, pixels, ids, mu, strict=True)
+    ]
+
+
+def _draw(image: NDArray[Any]) -> str:
+    """An 8 x 8 image of 0..16 in text, two characters a pixel."""
+    shade = np.clip(np.rint(image.reshape(8, 8) / 4).astype(int), 0, len(SHADES) - 1)
+    return "\n".join("".join(SHADES[s] * 2 for s in row) for row in shade)
