@@ -5,7 +5,6 @@ from pmvge.encoders import EncoderSpec
 from pmvge.errors import PmvgeError
 from pmvge.graph import MultiViewGraph
 from pmvge.model import PMvGE
-
-__version__ = "0.1.0"
+from pmvge.version import __version__
 
 __all__ = ["Embeddings", "EncoderSpec", "MultiViewGraph", "PMvGE", "PmvgeError", "__version__"]

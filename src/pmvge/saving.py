@@ -18,12 +18,11 @@ from pmvge.errors import PmvgeError, StorageError
 from pmvge.fitting import Alpha, Fitted
 from pmvge.history import History
 from pmvge.network import Choice, MultiViewEncoder, ViewSchema
+from pmvge.version import __version__
 
 
 def save_model(folder: Path, parameters: Mapping[str, Any], fitted: Fitted) -> None:
     """Write ``model.json``, the weights, and the embeddings of every view."""
-    from pmvge import __version__
-
     content = {
         "pmvge": __version__,
         "parameters": _plain_parameters(parameters),
