@@ -74,11 +74,15 @@ def top_k(
     """
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise InputError(f"k must be a positive integer, got {k!r}")
+    if np.ndim(queries) != 2 or np.shape(queries)[1] != np.shape(candidates)[1]:
+        raise InputError(
+            f"queries: expected shape (n, {np.shape(candidates)[1]}), got {np.shape(queries)}"
+        )
     k = min(int(k), len(candidates))
     Q = torch.from_numpy(np.array(queries, np.float32))
     C = torch.from_numpy(np.array(candidates, np.float32))
-    width = max(k, min(len(C), 1 << 16))
-    height = max(1, TILE // max(1, width))
+    width = max(1, k, min(len(C), 1 << 16))
+    height = max(1, TILE // width)
     positions, values = [], []
     for start in range(0, len(Q), height):
         q = Q[start : start + height]

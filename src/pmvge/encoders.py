@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
@@ -58,15 +59,24 @@ class EncoderSpec:
         choose("encoder", self.kind, KINDS, where)
         choose("activation", self.activation, ACTIVATIONS, where)
         choose("output_activation", self.output_activation, ACTIVATIONS, where)
-        for size in self.hidden_sizes or ():
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        sizes = () if self.hidden_sizes is None else self.hidden_sizes
+        if not isinstance(sizes, tuple | list) or not all(map(_is_size, sizes)):
+            raise ParameterError(
+                f"{where}: hidden_sizes must be positive integers, got {self.hidden_sizes!r}"
+            )
+        for name in ("batch_norm", "standardize"):
+            if not isinstance(getattr(self, name), bool | np.bool_ | None):
                 raise ParameterError(
-                    f"{where}: hidden_sizes must be positive integers, got {self.hidden_sizes!r}"
+                    f"{where}: {name} must be True or False, got {getattr(self, name)!r}"
                 )
         for name in ("dropout", "input_dropout"):
             rate = getattr(self, name)
             if not isinstance(rate, int | float) or not 0 <= rate < 1:
                 raise ParameterError(f"{where}: {name} must lie in [0, 1), got {rate!r}")
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 class Dropout(nn.Module):

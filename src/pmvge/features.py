@@ -20,7 +20,7 @@ Features: TypeAlias = NDArray[Any] | sparse.csr_array
 Rows: TypeAlias = NDArray[np.int64] | slice
 
 CHUNK = 1 << 22  # numbers looked at together when a whole view is scanned
-LARGEST = float(np.finfo(np.float32).max)  # encoders compute in float32
+LARGEST = np.finfo(np.float32).max  # encoders compute in float32; float16 is compared as such
 SAMPLE = 1 << 16  # rows that column statistics are taken from
 
 
@@ -58,13 +58,15 @@ def check_features(where: str, X: Any, error: type[PmvgeError] = GraphError) -> 
 def _check_sparse(where: str, X: Any, error: type[PmvgeError]) -> sparse.csr_array:
     if X.ndim != 2:
         raise error(f"{where}: expected a 2-d sparse matrix, got shape {X.shape}")
+    if not X.shape[1]:
+        raise error(f"{where}: expected at least one column, got shape {X.shape}")
     if X.dtype.kind not in "fiub":
         raise error(f"{where}: expected real numbers, got dtype {X.dtype}")
     csr = sparse.csr_array(X)
     if not csr.has_canonical_format:
         csr = csr.copy()
         csr.sum_duplicates()
-    return csr
+    return freeze(csr)
 
 
 def _check_dense(where: str, X: Any, error: type[PmvgeError]) -> NDArray[Any]:
@@ -81,6 +83,21 @@ def _check_dense(where: str, X: Any, error: type[PmvgeError]) -> NDArray[Any]:
         )
     if 0 in array.shape[1:]:
         raise error(f"{where}: expected at least one column, got shape {array.shape}")
+    if np.ma.is_masked(X):
+        raise error(f"{where}: expected no missing values, got {int(X.mask.sum())} masked")
+    return freeze(array)
+
+
+def freeze(X: Features) -> Features:
+    """A read-only view of the same numbers; the caller's own array stays writable."""
+    if isinstance(X, np.ndarray):
+        return _read_only(X)
+    csr = sparse.csr_array(X)
+    csr.data, csr.indices, csr.indptr = map(_read_only, (csr.data, csr.indices, csr.indptr))
+    return csr
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.flags.writeable = False
     return view

@@ -8,12 +8,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from pmvge import storage
 from pmvge.encoders import EncoderSpec, batch_norms
@@ -36,7 +38,7 @@ from pmvge.network import (
 )
 from pmvge.objectives import BlockObjective, Encode, PairObjective
 from pmvge.parameters import check_parameters, pick_device, pick_seed
-from pmvge.progress import watcher
+from pmvge.progress import Watcher, watcher
 from pmvge.sampling import BlockSampler, PairSampler
 from pmvge.split import hold_out_links
 from pmvge.training import Checkpoints, Plan, Trainer
@@ -82,23 +84,21 @@ def fit(
     _check_graphs(graph, validation)
     if resume and settings["checkpoint_dir"] is None:
         raise ParameterError("fit(resume=True) needs checkpoint_dir, the place of the checkpoint")
-    seed = pick_seed(settings["random_state"])
+    seed = _pick_seed(settings, resume)
     schemas = schemas_of(graph)
     choices = choose_encoders(settings["encoder"], _default_spec(settings), schemas)
+    K = int(settings["n_components"])
     kept, held = _validation_part(graph, validation, settings, seed)
     with _private_rng(device, seed):
-        network = MultiViewEncoder(
-            choices, schemas, settings["n_components"], settings["similarity"]
-        )
+        network = MultiViewEncoder(choices, schemas, K, settings["similarity"])
         set_input_scale(network, graph, choices)
         network.to(device)
-        check_outputs(network, graph, settings["n_components"])
+        check_outputs(network, graph, K)
         with watcher(settings["progress"]) as progress:
-            trainer = _trainer(settings, network, kept, held, device, seed, progress)
+            trainer = make_trainer(settings, network, kept, held, device, seed, progress)
             if resume and trainer.checkpoints:
                 _resume(trainer, trainer.checkpoints)
             history = trainer.run()
-    K = settings["n_components"]
     embeddings = {
         view: embed_rows(network, view, X, np.arange(n) if X is None else None, K)
         for (view, X), n in zip(graph.views.items(), graph.sizes.values(), strict=True)
@@ -142,7 +142,7 @@ def _check_graphs(graph: MultiViewGraph, validation: MultiViewGraph | None) -> N
 def _default_spec(settings: dict[str, Any]) -> EncoderSpec:
     return EncoderSpec(
         kind="mlp",
-        hidden_sizes=tuple(settings["hidden_sizes"]),
+        hidden_sizes=tuple(map(int, settings["hidden_sizes"])),
         activation=settings["activation"],
         output_activation=settings["output_activation"],
         batch_norm=settings["batch_norm"],
@@ -174,15 +174,16 @@ def _private_rng(device: torch.device, seed: int) -> Iterator[None]:
         yield
 
 
-def _trainer(
+def make_trainer(
     settings: dict[str, Any],
     network: MultiViewEncoder,
     graph: MultiViewGraph,
     held: MultiViewGraph | None,
     device: torch.device,
     seed: int,
-    progress: Any,
+    progress: Watcher,
 ) -> Trainer:
+    """Everything that a training run needs, from the settings of an estimator."""
     rng = np.random.default_rng([seed, 2])
     B, rate = settings["batch_size"], settings["negative_rate"]
     objective: Any
@@ -205,7 +206,7 @@ def _trainer(
         encode,
         _plan(settings, graph.n_links / drawn),
         validate=None if held is None else _validator(held, encode, seed),
-        checkpoints=_checkpoints(settings, graph, seed),
+        checkpoints=_checkpoints(settings, network, graph, seed),
         watcher=progress,
     )
 
@@ -293,28 +294,43 @@ def _alphas(
 # -- checkpoints ----------------------------------------------------------------------------
 
 
-def _checkpoints(settings: dict[str, Any], graph: MultiViewGraph, seed: int) -> Checkpoints | None:
+def _pick_seed(settings: dict[str, Any], resume: bool) -> int:
+    """A seed from ``random_state``; a run that had no fixed one goes on with its own."""
+    seed, folder = pick_seed(settings["random_state"]), settings["checkpoint_dir"]
+    fixed = isinstance(settings["random_state"], Integral)
+    if fixed or not resume or not storage.exists(Path(folder), "checkpoint"):
+        return seed
+    content, _ = storage.read(Path(folder), "checkpoint")
+    return int(content["seed"])
+
+
+def _checkpoints(
+    settings: dict[str, Any], network: MultiViewEncoder, graph: MultiViewGraph, seed: int
+) -> Checkpoints | None:
     if settings["checkpoint_dir"] is None:
         return None
     return Checkpoints(
         Path(settings["checkpoint_dir"]),
         settings["checkpoint_steps"],
         settings["checkpoint_seconds"],
-        _fingerprint(settings, graph, seed),
+        _fingerprint(settings, network, graph, seed),
+        seed,
     )
 
 
 # What may change between a run and its continuation.
-_FREE = {"max_epochs", "max_steps", "patience", "progress", "device", "random_state", "encoder"}
+_FREE = {"max_epochs", "max_steps", "patience", "progress", "device", "random_state"}
 
 
-def _fingerprint(settings: dict[str, Any], graph: MultiViewGraph, seed: int) -> str:
-    """A hash of the problem: settings, links, and a sample of the features."""
+def _fingerprint(
+    settings: dict[str, Any], network: MultiViewEncoder, graph: MultiViewGraph, seed: int
+) -> str:
+    """A hash of the problem: settings, seed, weight shapes, links, a sample of the features."""
     digest = hashlib.sha256()
     kept = {k: str(v) for k, v in settings.items() if k not in _FREE and "checkpoint" not in k}
-    digest.update(json.dumps([kept, dict(graph.sizes)], sort_keys=True).encode())
-    if settings["random_state"] is not None:
-        digest.update(str(seed).encode())
+    kept["encoder"] = _encoder_text(settings["encoder"])
+    shapes = {name: list(tensor.shape) for name, tensor in network.state_dict().items()}
+    digest.update(json.dumps([kept, dict(graph.sizes), shapes, seed], sort_keys=True).encode())
     for pair, links in graph.links.items():
         digest.update(repr(pair).encode())
         for part in (links.rows, links.cols, links.weights):
@@ -322,9 +338,19 @@ def _fingerprint(settings: dict[str, Any], graph: MultiViewGraph, seed: int) -> 
     for X in graph.views.values():
         if X is not None:
             sample = X[:: max(1, X.shape[0] // 64)]
-            dense = sample if isinstance(sample, np.ndarray) else sample.data
-            digest.update(np.ascontiguousarray(dense).tobytes())
+            arrays = [sample]
+            if not isinstance(sample, np.ndarray):
+                arrays = [sample.indptr, sample.indices, sample.data]
+            for array in arrays:
+                digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
+
+
+def _encoder_text(encoder: Any) -> str:
+    """The ``encoder`` setting in words that are the same in every process."""
+    if isinstance(encoder, Mapping):
+        return str({view: _encoder_text(encoder[view]) for view in sorted(encoder)})
+    return type(encoder).__qualname__ if isinstance(encoder, nn.Module) else repr(encoder)
 
 
 def _resume(trainer: Trainer, checkpoints: Checkpoints) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmvge.errors import GraphError, choose
-from pmvge.features import Features, check_features, row_shape
+from pmvge.features import Features, check_features, freeze, row_shape
 from pmvge.ids import Ids, check_ids
 from pmvge.links import Links, Pair, Symmetrize, canonical, parse_links
 from pmvge.networkx_io import read_network, write_network
@@ -68,10 +68,12 @@ class MultiViewGraph:
         if symmetrize is not None:
             choose("symmetrize", symmetrize, ("sum", "max"))
         self._sizes, self._views = check_views(views)
-        for name in ids or {}:
+        given = {} if ids is None else ids
+        if not isinstance(given, Mapping):
+            raise GraphError(f"ids: expected {{view: ids}}, got {type(given).__name__}")
+        for name in given:
             if name not in self._sizes:
                 raise GraphError(f"ids: unknown view {name!r}; the views are {self._known()}")
-        given = ids or {}
         self._ids = {
             name: check_ids(f"view {name!r}: ids", given.get(name), n)
             for name, n in self._sizes.items()
@@ -98,9 +100,18 @@ class MultiViewGraph:
     ) -> MultiViewGraph:
         """A graph from parts that are valid already; it may have no links."""
         graph = cls.__new__(cls)
-        graph._sizes, graph._views = dict(sizes), dict(views)
-        graph._ids, graph._links = dict(ids), dict(links)
+        graph._sizes, graph._links = dict(sizes), dict(links)
+        graph._views, graph._ids = dict(views), dict(ids)
+        graph._freeze()
         return graph
+
+    def _freeze(self) -> None:
+        self._views = {v: X if X is None else freeze(X) for v, X in self._views.items()}
+        self._ids = {v: freeze(ids) for v, ids in self._ids.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._freeze()  # numpy's copies and pickles are writable
 
     # -- what it holds ----------------------------------------------------------------------
 

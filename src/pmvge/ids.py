@@ -11,6 +11,8 @@ from pmvge.errors import GraphError
 
 Ids = NDArray[Any]  # int64, or unicode strings
 
+_TOO_LARGE = "integer ids must fit in 64 signed bits"
+
 
 def check_ids(where: str, ids: Any, n: int) -> Ids:
     """Return ``ids`` as a read-only array of ``n`` distinct integers or strings."""
@@ -37,17 +39,22 @@ def as_ids(where: str, ids: Any) -> Ids:
         array = np.array(given)
     except (TypeError, ValueError) as error:
         raise GraphError(f"{where}: expected a list of ids, got {type(ids).__name__}") from error
-    if array.dtype == object or (array.dtype.kind == "U" and isinstance(given, list)):
+    if array.dtype.kind in "OT" or (isinstance(given, list) and _may_be_mixed(array, given)):
         array = _from_objects(where, np.asarray(given, dtype=object))
     if array.ndim != 1:
         raise GraphError(f"{where}: expected a 1-d list of ids, got shape {array.shape}")
     if array.dtype.kind in "iu":
         if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
-            raise GraphError(f"{where}: integer ids must fit in 64 signed bits")
+            raise GraphError(f"{where}: {_TOO_LARGE}")
         return array.astype(np.int64)
     if array.dtype.kind == "U" or array.size == 0:
         return array
     raise GraphError(f"{where}: ids must be integers or strings, got {array.dtype} values")
+
+
+def _may_be_mixed(array: Ids, given: list[Any]) -> bool:
+    """Whether numpy may have turned numbers into strings, or truth values into numbers."""
+    return array.dtype.kind == "U" or not {bool, np.bool_}.isdisjoint(map(type, given))
 
 
 def _from_objects(where: str, objects: NDArray[Any]) -> Ids:
@@ -56,7 +63,10 @@ def _from_objects(where: str, objects: NDArray[Any]) -> Ids:
     if all(issubclass(kind, str) for kind in kinds):
         return objects.astype(str)
     if all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds):
-        return objects.astype(np.int64)
+        try:
+            return objects.astype(np.int64)
+        except OverflowError as error:
+            raise GraphError(f"{where}: {_TOO_LARGE}") from error
     names = ", ".join(sorted(kind.__name__ for kind in kinds))
     raise GraphError(f"{where}: ids must be all integers or all strings, got {names}")
 

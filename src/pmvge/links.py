@@ -30,6 +30,14 @@ class Links:
     shape: tuple[int, int]
     within: bool
 
+    def __post_init__(self) -> None:
+        for part in (self.rows, self.cols, self.weights):
+            part.flags.writeable = False
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.__post_init__()  # numpy's copies and pickles are writable
+
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -80,7 +88,8 @@ def parse_links(
             f"{where}: expected weights >= 0, got {int((weights < 0).sum())} negative; "
             f"the first is {weights[k]} at ({rows[k]}, {cols[k]})"
         )
-    rows, cols, weights = _add_up(rows, cols, weights, shape[1])
+    with np.errstate(over="ignore"):  # found below
+        rows, cols, weights = _add_up(rows, cols, weights, shape[1])
     if within:
         if (rows == cols).any():
             k = int(np.flatnonzero(rows == cols)[0])
@@ -90,7 +99,9 @@ def parse_links(
             )
         rows, cols, weights = _undirected(where, rows, cols, weights, shape[0], symmetrize)
     links = canonical(rows, cols, weights, shape, within)
-    if not np.isfinite(links.total):
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(links.total)
+    if not finite:
         raise GraphError(f"{where}: the weights add up to more than a float can hold")
     return links
 
@@ -108,10 +119,7 @@ def canonical(
         order = np.argsort(key)
         rows, cols, weights = rows[order], cols[order], weights[order]
     index = np.int32 if max(shape) <= np.iinfo(np.int32).max else np.int64
-    links = Links(rows.astype(index), cols.astype(index), weights.astype(np.float64), shape, within)
-    for part in (links.rows, links.cols, links.weights):
-        part.flags.writeable = False
-    return links
+    return Links(rows.astype(index), cols.astype(index), weights.astype(np.float64), shape, within)
 
 
 def _read(
@@ -124,11 +132,19 @@ def _read(
                 f"{where}: expected a {shape[0]} x {shape[1]} matrix, one row and one column per "
                 f"node, got {' x '.join(map(str, table.shape))}"
             )
-        coo = sparse.coo_array(table)
-        rows, cols, weights = coo.row, coo.col, coo.data
+        if sparse.issparse(table):
+            coo = sparse.coo_array(table)
+            rows, cols, weights = coo.row, coo.col, coo.data
+        else:
+            dense = np.asarray(table)
+            rows, cols = np.nonzero(dense)
+            weights = dense[rows, cols]
     elif isinstance(table, tuple | list) and len(table) in (2, 3):
-        rows, cols = np.asarray(table[0]), np.asarray(table[1])
-        weights = np.asarray(table[2]) if len(table) == 3 else np.ones(len(rows))
+        try:
+            rows, cols = np.asarray(table[0]), np.asarray(table[1])
+            weights = np.asarray(table[2]) if len(table) == 3 else np.ones(rows.shape)
+        except ValueError as error:
+            raise GraphError(f"{where}: expected three lists of numbers, one is ragged") from error
         if not rows.shape == cols.shape == weights.shape or rows.ndim != 1:
             raise GraphError(
                 f"{where}: expected three lists of one length, got shapes {rows.shape}, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any, Literal, Self, overload
 
@@ -20,7 +21,7 @@ from pmvge.graph import MultiViewGraph
 from pmvge.history import History
 from pmvge.ids import Ids, as_ids, find
 from pmvge.links import Pair
-from pmvge.network import embed_rows
+from pmvge.network import ViewSchema, embed_rows
 from pmvge.saving import load_model, save_model
 
 Encoder = str | EncoderSpec | dict[str, str | EncoderSpec | nn.Module]
@@ -132,17 +133,17 @@ class PMvGE(BaseEstimator):
         activation: str = "relu",
         output_activation: str = "identity",
         batch_norm: bool = False,
-        dropout: float = 0.0,
+        dropout: float = 0.3,
         input_dropout: float | None = None,
         standardize: bool = True,
-        similarity: str = "inner",
+        similarity: str = "cosine",
         scheme: str = "block",
         batch_size: int = 512,
         negative_rate: float = 1.0,
         tau: float | None = None,
         max_epochs: float | None = None,
         max_steps: int | None = None,
-        learning_rate: float = 1e-3,
+        learning_rate: float = 2e-3,
         schedule: str = "constant",
         decay_every: int = 100,
         decay_factor: float = 0.1,
@@ -211,6 +212,11 @@ class PMvGE(BaseEstimator):
         self._take(fit(self.get_params(deep=False), graph, validation, resume=resume))
         return self
 
+    def __sklearn_clone__(self) -> Self:
+        # One copy of all: scikit-learn's own takes a dict apart, and a module shared by two views
+        # would become two.
+        return type(self)(**copy.deepcopy(self.get_params(deep=False)))
+
     def _take(self, fitted: Fitted) -> None:
         self._fitted = fitted
         self.embeddings_, self.ids_ = fitted.embeddings, fitted.ids
@@ -244,7 +250,7 @@ class PMvGE(BaseEstimator):
         return embed_rows(self._fitted.network, view, X, None, self._fitted.n_components)
 
     def _positions(self, view: str, ids: Any) -> NDArray[np.int64]:
-        wanted = as_ids(f"view {view!r}: ids", np.atleast_1d(ids) if np.ndim(ids) == 0 else ids)
+        wanted = as_ids(f"view {view!r}: ids", [ids] if np.isscalar(ids) else ids)
         positions = find(self.ids_[view], wanted)
         if (positions < 0).any():
             unseen = wanted[positions < 0]
@@ -332,7 +338,7 @@ class PMvGE(BaseEstimator):
 
     def save(self, path: str | Path) -> None:
         """Write the model to a folder, atomically: a reader sees the old one or the new one."""
-        self._known(None)
+        self._check_fitted()
         save_model(Path(path), self.get_params(deep=False), self._fitted)
 
     @classmethod
@@ -349,13 +355,14 @@ class PMvGE(BaseEstimator):
 
     # -- what was asked for, or why not -----------------------------------------------------
 
-    def _known(self, view: str | None) -> Any:
-        """The schema of a view; an error if there is no such view, or no fit yet."""
+    def _check_fitted(self) -> None:
         if not hasattr(self, "_fitted"):
             raise NotFitted("this PMvGE is not fitted yet: call fit(graph) first")
-        if view is None:
-            return None
-        if view not in self._fitted.schemas:
+
+    def _known(self, view: str) -> ViewSchema:
+        """The schema of a view; an error if there is no such view, or no fit yet."""
+        self._check_fitted()
+        if not isinstance(view, str) or view not in self._fitted.schemas:
             known = ", ".join(map(repr, self.view_names_))
             raise InputError(f"unknown view {view!r}: expected one of {known}")
         return self._fitted.schemas[view]

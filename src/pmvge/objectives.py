@@ -185,12 +185,13 @@ class PairObjective:
         return Loss(torch.stack(terms).sum() / n_links, list(ends), compared)
 
     def state(self) -> dict[str, float]:
-        """The current log alpha."""
-        return {json.dumps(pair): value for pair, value in self.log_alpha.items()}
+        """The current log alpha; a pair without weight stays at minus infinity."""
+        finite = {pair: value for pair, value in self.log_alpha.items() if value > -math.inf}
+        return {json.dumps(pair): value for pair, value in finite.items()}
 
     def restore(self, state: dict[str, float]) -> None:
         """Take back log alpha."""
-        self.log_alpha = {pair: state[json.dumps(pair)] for pair in self.log_alpha}
+        self.log_alpha = {pair: state.get(json.dumps(pair), -math.inf) for pair in self.log_alpha}
 
 
 def _encode_ends(batch: PairBatch, encode: Encode) -> dict[Pair, tuple[torch.Tensor, torch.Tensor]]:

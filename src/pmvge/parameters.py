@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -56,12 +57,27 @@ def optional(check: Check) -> Check:
     return lambda name, value: None if value is None else check(name, value)
 
 
+def sizes(name: str, value: Any) -> None:
+    """A sequence of positive integers."""
+    if not isinstance(value, list | tuple):
+        raise ParameterError(f"{name}: expected a tuple of integers >= 1, got {value!r}")
+    for size in value:
+        whole(1)(name, size)
+
+
+def path(name: str, value: Any) -> None:
+    """The name of a folder."""
+    if not isinstance(value, str | PathLike):
+        raise ParameterError(f"{name}: expected a path, got {value!r}")
+
+
 def void(_: object) -> None:
     """Drop a value."""
 
 
 CHECKS: dict[str, Check] = {
     "n_components": whole(1),
+    "hidden_sizes": sizes,
     "batch_norm": flag,
     "standardize": flag,
     "similarity": one_of(*SIMILARITIES),
@@ -79,6 +95,7 @@ CHECKS: dict[str, Check] = {
     "clip_norm": optional(real(0, open_low=True)),
     "validation_fraction": real(0, 1, open_low=True),
     "patience": optional(whole(1)),
+    "checkpoint_dir": optional(path),
     "checkpoint_steps": optional(whole(1)),
     "checkpoint_seconds": optional(real(0)),
     "progress": flag,

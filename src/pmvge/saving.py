@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -9,12 +10,13 @@ from typing import Any
 from urllib.parse import quote
 
 import numpy as np
+import torch
 from torch import nn
 
 from pmvge import storage
 from pmvge.embeddings import Embeddings
 from pmvge.encoders import EncoderSpec
-from pmvge.errors import PmvgeError, StorageError
+from pmvge.errors import StorageError
 from pmvge.fitting import Alpha, Fitted
 from pmvge.history import History
 from pmvge.network import Choice, MultiViewEncoder, ViewSchema
@@ -61,7 +63,7 @@ def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[st
         choices = _read_choices(folder, manifest["views"], encoders)
         K = manifest["n_components"]
         network = MultiViewEncoder(choices, schemas, K, manifest["similarity"])
-        network.load_state_dict(storage.read_tensors(parts["weights.safetensors"]))
+        _load_weights(folder, network, storage.read_tensors(parts["weights.safetensors"]))
         network.eval()
         rows = {view: Embeddings.load(parts[_embeddings_file(view)]) for view in schemas}
         for view, schema in schemas.items():
@@ -85,14 +87,26 @@ def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[st
             seed=int(manifest["seed"]),
         )
         return _read_parameters(manifest["parameters"], choices), fitted
-    except PmvgeError:
+    except StorageError:
         raise
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise StorageError(f"{folder}: damaged model: {error}") from error
 
 
+def _load_weights(
+    folder: Path, network: MultiViewEncoder, weights: Mapping[str, torch.Tensor]
+) -> None:
+    try:
+        network.load_state_dict(weights)
+    except RuntimeError as error:
+        raise StorageError(f"{folder}: the weights do not fit the encoders: {error}") from error
+
+
 def _embeddings_file(view: str) -> str:
-    return f"embeddings-{quote(view, safe='')[:80]}.parquet"
+    name = quote(view, safe="")
+    if len(name) > 80:  # file systems have limits, and names must stay distinct
+        name = f"{name[:60]}-{hashlib.sha256(view.encode()).hexdigest()[:16]}"
+    return f"embeddings-{name}.parquet"
 
 
 # -- encoders and parameters as JSON ----------------------------------------------------------
@@ -124,7 +138,8 @@ def _read_choices(
         if "spec" in saved:
             choices[view] = _read_spec(saved["spec"])
         elif view in encoders or saved["same_as"] in encoders:
-            choices[view] = encoders.get(view, encoders[saved["same_as"]])
+            shared = encoders.get(saved["same_as"])
+            choices[view] = encoders[view] if shared is None else shared
         else:
             raise StorageError(
                 f"{folder}: the encoder of view {view!r} is a module of your own, "
@@ -138,7 +153,7 @@ def _plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in parameters.items():
         if name == "encoder":
             plain[name] = _plain_encoder(value)
-        elif isinstance(value, Path):
+        elif isinstance(value, Path | torch.device):
             plain[name] = str(value)
         elif isinstance(value, np.generic):
             plain[name] = value.item()
@@ -173,4 +188,8 @@ def _read_encoder(saved: Any, view: str | None, choices: Mapping[str, Choice]) -
         return saved
     if "views" in saved:
         return {name: _read_encoder(one, name, choices) for name, one in saved["views"].items()}
-    return _read_spec(saved["spec"]) if "spec" in saved else choices[view or ""]
+    if "spec" in saved:
+        return _read_spec(saved["spec"])
+    if view is not None:
+        return choices[view]
+    return next(choice for choice in choices.values() if isinstance(choice, nn.Module))

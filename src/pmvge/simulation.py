@@ -22,6 +22,7 @@ from pmvge.likelihood import intensity
 from pmvge.links import Pair, canonical
 
 TILE = 1024  # rows of mu held at once
+LARGEST = 1e15  # intensity that a Poisson number is drawn from
 
 Encoder = Callable[[torch.Tensor], torch.Tensor]
 Drawn = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
@@ -59,6 +60,11 @@ def simulate(
                 f"alpha of ({a!r}, {b!r}) must be finite and >= 0, got {alpha[a, b]!r}"
             )
         mu = _Intensities(Y[a], Y[b], alpha[a, b], within=a == b)
+        if (largest := max(float(tile.max()) for _, tile in mu)) > LARGEST:
+            raise ParameterError(
+                f"({a!r}, {b!r}): expected intensities up to {LARGEST:g}, got {largest:g}; "
+                "the encoders' outputs are too large"
+            )
         rows, cols, w = _pair_by_pair(mu, rng) if draw == "pairs" else _link_by_link(mu, rng)
         links[a, b] = canonical(rows, cols, w, (sizes[a], sizes[b]), within=a == b)
     ids = {view: check_ids(view, None, n) for view, n in sizes.items()}

@@ -52,7 +52,7 @@ def hold_out_nodes(
         if view not in graph.sizes:
             raise ParameterError(f"unknown view {view!r}; the views are {graph.view_names}")
         n = graph.sizes[view]
-        n_test = round(fractions[view] * n)
+        n_test = round(fractions[view] * n) if 0 < fractions[view] < 1 else 0
         if not 0 < n_test < n:
             raise ParameterError(
                 f"view {view!r}: holding out {fractions[view]!r} of {n} nodes leaves one side empty"

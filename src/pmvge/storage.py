@@ -22,7 +22,6 @@ from safetensors.torch import load_file, save_file
 from pmvge.errors import StorageError
 
 FORMAT = 1
-_OURS = re.compile(r".+-[0-9a-f]{16}\.(safetensors|parquet)|\..+\.partial")
 
 Write = Callable[[Path], None]
 
@@ -41,11 +40,12 @@ def commit(folder: Path, kind: str, content: Mapping[str, Any], parts: Mapping[s
         text = json.dumps(manifest, indent=1, allow_nan=False)
         with partial.open("w", encoding="utf-8") as stream:
             stream.write(text)
+            stream.flush()
             _sync(stream.fileno())
         partial.replace(folder / f"{kind}.json")
         _sync_folder(folder)
-        _remove_others(folder, {entry["name"] for entry in files.values()})
-    except OSError as error:
+        _remove_others(folder, kind, files)
+    except (OSError, SafetensorError) as error:
         raise StorageError(f"{folder}: cannot write the {kind}: {error}") from error
 
 
@@ -73,10 +73,18 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _remove_others(folder: Path, keep: set[str]) -> None:
-    """Remove files of ours that no manifest names any more, and nothing of anybody else's."""
+def _remove_others(folder: Path, kind: str, files: Mapping[str, Mapping[str, Any]]) -> None:
+    """Remove what earlier commits of this kind left behind, and nothing of anybody else's.
+
+    Files are known by the first word of their labels, such as "weights" and "embeddings".
+    """
+    keep = {entry["name"] for entry in files.values()}
+    words = "|".join(sorted({re.split(r"[-.]", label)[0] for label in files}))
+    ours = re.compile(
+        rf"({words})(-.+)?-[0-9a-f]{{16}}\.(safetensors|parquet)|\.({words}|{kind})[-.].*partial"
+    )
     for path in folder.iterdir():
-        if path.name not in keep and _OURS.fullmatch(path.name) and path.is_file():
+        if path.name not in keep and ours.fullmatch(path.name) and path.is_file():
             path.unlink(missing_ok=True)
 
 
@@ -98,6 +106,8 @@ def read(folder: Path, kind: str) -> tuple[dict[str, Any], dict[str, Path]]:
             return manifest, {
                 label: _verified(folder, kind, entry) for label, entry in manifest["files"].items()
             }
+        except (KeyError, TypeError, AttributeError) as error:
+            raise StorageError(f"{folder}: damaged {kind}: its list of files: {error}") from error
         except FileNotFoundError as error:
             # A writer may have committed in between: then the manifest is another one now.
             if attempt == 4 or _read_manifest(folder, kind) == manifest:
@@ -145,7 +155,14 @@ def _verified(folder: Path, kind: str, entry: Mapping[str, Any]) -> Path:
 
 def tensors_writer(tensors: Mapping[str, torch.Tensor]) -> Write:
     """A writer of tensors as safetensors."""
-    ready = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    ready: dict[str, torch.Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in tensors.items():
+        plain = tensor.detach().cpu().contiguous()
+        if (place := plain.untyped_storage().data_ptr()) in seen:
+            plain = plain.clone()  # tied weights: a file has no two names for one tensor
+        seen.add(place)
+        ready[name] = plain
     return lambda path: save_file(ready, path)
 
 

@@ -54,6 +54,7 @@ class Checkpoints:
     every_steps: int | None
     every_seconds: float | None
     fingerprint: str  # of the problem: another one's checkpoint is refused
+    seed: int  # of the run: what goes on without a fixed seed takes it from here
 
     def due(self, step: int, seconds_since: float) -> bool:
         """Whether to write now."""
@@ -98,7 +99,7 @@ class Trainer:
         batches = iter(self.batches)
         self.network.train()
         while not self.finished:
-            self._descend(next(batches))
+            self.descend(next(batches))
             if self.step % self.plan.check_every == 0 or self.step == self.plan.max_steps:
                 self._check()
             self._write_if_due()
@@ -111,13 +112,15 @@ class Trainer:
     def _seconds(self) -> float:
         return self.earlier + time.perf_counter() - self._start
 
-    def _descend(self, batch: Any) -> None:
+    def descend(self, batch: Any) -> None:
+        """Make one gradient step."""
         rate = self.plan.learning_rate_at(self.step)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.objective(batch, self.encode)
-        loss.value.backward()
+        if loss.value.requires_grad:  # not so if this pair's encoders are all fixed
+            loss.value.backward()
         limit = math.inf if self.plan.clip_norm is None else self.plan.clip_norm
         norm = nn.utils.clip_grad_norm_(self.parameters, limit)
         value = float(loss.value.detach())
@@ -158,8 +161,11 @@ class Trainer:
         self.history.append(record)
         self.losses = []
         self.watcher.check(record, self.best)
+        self.finished = self._is_over()
+
+    def _is_over(self) -> bool:
         out_of_patience = self.plan.patience is not None and self.stale >= self.plan.patience
-        self.finished = self.step >= self.plan.max_steps or out_of_patience
+        return self.step >= self.plan.max_steps or out_of_patience
 
     # -- checkpoints ------------------------------------------------------------------------
 
@@ -178,11 +184,11 @@ class Trainer:
         tensors["torch_rng"] = torch.get_rng_state()
         content = {
             "fingerprint": checkpoints.fingerprint,
+            "seed": str(checkpoints.seed),
             "step": self.step,
             "stale": self.stale,
             "best": self.best,
             "losses": self.losses,
-            "finished": self.finished,
             "seconds": self._seconds(),
             "history": self.history.to_records(),
             "objective": self.objective.state(),
@@ -215,7 +221,7 @@ class Trainer:
         self.step, self.stale, self.best = content["step"], content["stale"], content["best"]
         self.losses, self.earlier = list(content["losses"]), content["seconds"]
         self.history = History.from_records(content["history"])
-        self.finished = content["finished"]
+        self.finished = self._is_over()
 
 
 def _adam(parameters: list[nn.Parameter], plan: Plan) -> torch.optim.Optimizer:

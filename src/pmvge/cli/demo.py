@@ -38,7 +38,7 @@ def demo(
     started = time.perf_counter()
     model = PMvGE(n_components=32, random_state=seed).fit(train.graph)
     seconds = time.perf_counter() - started
-    console.print(f"\nFitted in {seconds:.1f} s on 2 threads or so. {model.history_}")
+    console.print(f"\nFitted in {seconds:.1f} s. {model.history_}", highlight=False)
     results = _judge(model, train, test)
     if as_json:
         print(json.dumps({"seconds": seconds, **results}, indent=1))
@@ -72,15 +72,15 @@ def _judge(model: PMvGE, train: Digits, test: Digits) -> dict[str, Any]:
 
 
 def _links_table(pairs: dict[str, dict[str, float]]) -> Table:
-    table = Table(title="Links between scans never seen in training", title_justify="left")
-    table.add_column("view pair")
-    for column in (
-        "log-likelihood\nper pair",
-        "of a constant\nintensity",
-        "ROC AUC",
-        "average\nprecision",
-        "expected /\nobserved",
-    ):
+    table = Table(
+        title="Links between scans never seen in training",
+        caption="log-lik.: log-likelihood per pair, and that of a constant intensity; AP: average "
+        "precision; E/O: expected over observed total weight",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("view pair", no_wrap=True)
+    for column in ("log-lik.", "constant", "ROC AUC", "AP", "E/O"):
         table.add_column(column, justify="right")
     for pair, row in pairs.items():
         table.add_row(pair, *(f"{value:.3f}" for value in row.values()))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tarfile
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -21,6 +22,7 @@ from pmvge.graph import MultiViewGraph
 from pmvge.ids import find
 
 _FILES = ("cora.content", "cora.cites")
+_DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError)
 _SOURCE = "https://linqs-data.soe.ucsc.edu/public/lbc/cora.tgz"
 
 
@@ -82,7 +84,7 @@ def _read(place: Path) -> tuple[str, str]:
                 f"(publisher: {_SOURCE}); set PMVGE_DATA to the folder that holds 'cora'"
             )
         return texts[0].decode(), texts[1].decode()
-    except (zipfile.BadZipFile, tarfile.TarError, KeyError, OSError, UnicodeDecodeError) as error:
+    except (*_DAMAGED, KeyError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{place}: cannot read Cora: {error}") from error
 
 

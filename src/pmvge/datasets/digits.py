@@ -8,9 +8,9 @@ Every scan is seen in three ways, as three entities of different dimension, and 
 - ``name``: zero to nine, without features.
 
 Links are many-to-many: an image is linked to a name as often as the name stands among the image and
-its four nearest scans; an image and a spectrum, or a spectrum and a profile, are linked if they are
-of one scan, or of near scans of one digit. The pairs (profile, name) and (image, profile) are never
-observed: that they match in the shared space is something to be learned.
+its four nearest scans; an image and a spectrum, or a spectrum and a profile, are linked if their
+scans show one digit and look alike (their pixels are at most 22 apart). Names are linked to images
+only: that spectra and profiles have names too is something the shared space must tell.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from sklearn.neighbors import NearestNeighbors
 from pmvge.graph import MultiViewGraph
 
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-NEIGHBOURS = 5  # the scan itself included
+NEIGHBOURS = 5  # whose names an image is linked to, itself included
+RADIUS = 22.0  # Euclidean distance of pixels (0..16) up to which scans look alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +55,10 @@ def load_digits(test_fraction: float = 0.25, *, seed: int = 0) -> tuple[Digits, 
 def _graph(pixels: NDArray[Any], labels: NDArray[Any], scans: NDArray[Any]) -> MultiViewGraph:
     n = len(labels)
     images = pixels.reshape(n, 8, 8)
-    near = NearestNeighbors(n_neighbors=NEIGHBOURS).fit(pixels).kneighbors_graph(pixels)
+    scans_near = NearestNeighbors(n_neighbors=NEIGHBOURS, radius=RADIUS).fit(pixels)
     names = sparse.csr_array((np.ones(n), (np.arange(n), labels)), shape=(n, len(NAMES)))
-    votes = sparse.csr_array(near) @ names
-    same_digit = sparse.csr_array(near).multiply(names @ names.T)
-    alike = ((same_digit + same_digit.T) > 0).astype(np.float64)
+    votes = sparse.csr_array(scans_near.kneighbors_graph(pixels)) @ names
+    alike = sparse.csr_array(scans_near.radius_neighbors_graph(pixels)).multiply(names @ names.T)
     return MultiViewGraph(
         views={
             "image": pixels.astype(np.float32),

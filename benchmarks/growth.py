@@ -1,0 +1,69 @@
+"""Does a step cost the same however large the graph is? (The paper's section 4.3: O(m) a step.)
+
+Step time at a fixed batch with 10^4, 10^5 and 10^6 nodes per view, ten weighted links a node. The
+sizes are timed in turn, in one run; medians.
+
+    python benchmarks/growth.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+import torch
+from output import write
+from plotly import graph_objects
+from step import median_times
+
+from pmvge import MultiViewGraph, PMvGE
+from pmvge.fitting import make_trainer
+from pmvge.network import MultiViewEncoder, choose_encoders, schemas_of
+from pmvge.encoders import EncoderSpec
+from pmvge.progress import Silent
+
+SIZES = (10_000, 100_000, 1_000_000)
+GOAL = 1.3
+
+
+def problem(n: int, rng: np.random.Generator) -> MultiViewGraph:
+    views = {view: rng.standard_normal((n, 128), dtype=np.float32) for view in ("left", "right")}
+    ends = rng.integers(n, size=(2, 10 * n))
+    return MultiViewGraph(views, {("left", "right"): (*ends, rng.uniform(0.5, 2.0, 10 * n))})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=100)
+    repeats = parser.parse_args().repeats
+    steps, set_up = {}, {}
+    for n in SIZES:
+        start = time.perf_counter()
+        graph = problem(n, np.random.default_rng(0))
+        settings = PMvGE(n_components=64, random_state=0).get_params()
+        spec = EncoderSpec("mlp", (256,), "relu", "identity", False, 0.3, 0.0)
+        choices = choose_encoders("mlp", spec, schemas_of(graph))
+        network = MultiViewEncoder(choices, schemas_of(graph), 64, "cosine")
+        network.train()
+        trainer = make_trainer(settings, network, graph, None, torch.device("cpu"), 0, Silent())
+        batches = iter(trainer.batches)
+        steps[f"{n:,}"] = lambda trainer=trainer, batches=batches: trainer.descend(next(batches))
+        set_up[f"{n:,}"] = time.perf_counter() - start
+    times = median_times(steps, repeats)
+    base = times[f"{SIZES[0]:,}"]
+    results = []
+    for name, seconds in times.items():
+        row = {"nodes_per_view": name, "step_ms": 1e3 * seconds, "ratio": seconds / base}
+        results.append(row | {"set_up_seconds": set_up[name]})
+        print(f"{name:>10} nodes per view: {1e3 * seconds:7.2f} ms a step, {seconds / base:.2f} x")
+    print(f"goal: at most {GOAL} x")
+    figure = graph_objects.Figure()
+    figure.add_scatter(x=list(SIZES), y=[row["step_ms"] for row in results], mode="lines+markers")
+    figure.update_xaxes(type="log", title="nodes per view")
+    figure.update_yaxes(rangemode="tozero", title="milliseconds a step")
+    write("growth", results, figure)
+
+
+if __name__ == "__main__":
+    main()

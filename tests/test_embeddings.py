@@ -1,0 +1,151 @@
+"""Exact search agrees with a full stable sort, ties included; vectors keep their ids on disk."""
+
+import numpy as np
+import pyarrow
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from pyarrow import parquet
+
+from pmvge import Embeddings, embeddings
+from pmvge.embeddings import top_k
+from pmvge.errors import InputError, StorageError
+
+
+def sorted_fully(queries, candidates, k) -> tuple[np.ndarray, np.ndarray]:
+    """All inner products in float64, sorted whole; of equal ones the earlier comes first."""
+    g = np.asarray(queries, np.float64) @ np.asarray(candidates, np.float64).T
+    order = np.argsort(-g, axis=1, kind="stable")[:, :k]
+    return order, np.take_along_axis(g, order, 1)
+
+
+def assert_exact(queries, candidates, k) -> None:
+    positions, g = top_k(queries, candidates, k)
+    expected_positions, expected_g = sorted_fully(queries, candidates, k)
+    assert np.array_equal(positions, expected_positions)
+    assert np.array_equal(g, expected_g)
+
+
+def vectors(n, width, largest):
+    """Whole numbers: their inner products are exact in float32, and few, so that they tie."""
+    elements = st.integers(-largest, largest)
+    return n.flatmap(lambda rows: arrays.arrays(np.float32, (rows, width), elements=elements))
+
+
+@given(
+    st.integers(1, 3).flatmap(
+        lambda width: st.tuples(
+            vectors(st.integers(0, 6), width, 3), vectors(st.integers(1, 30), width, 3)
+        )
+    ),
+    st.integers(1, 35),
+    st.sampled_from([1, 40, embeddings.TILE]),
+)
+def test_search_agrees_with_a_full_sort(pair, k, tile) -> None:
+    queries, candidates = pair
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embeddings, "TILE", tile)
+        assert_exact(queries, candidates, k)
+
+
+@pytest.mark.parametrize("k", [1, 7, 70_000])
+@pytest.mark.parametrize("largest", [2, 2000])
+def test_search_over_several_tiles_of_candidates(k, largest) -> None:
+    rng = np.random.default_rng(0)
+    queries = rng.integers(-largest, largest, (5, 2), endpoint=True)
+    candidates = rng.integers(-largest, largest, (150_000, 2), endpoint=True)
+    assert_exact(queries, candidates, k)
+
+
+def test_the_tiles_hold_no_more_similarities_than_they_may(monkeypatch) -> None:
+    held = []
+    monkeypatch.setattr(embeddings, "TILE", 40)
+    leading = embeddings._leading
+    monkeypatch.setattr(
+        embeddings, "_leading", lambda g, k: (held.append(g.numel()), leading(g, k))[1]
+    )
+    top_k(np.ones((9, 2)), np.ones((10, 2)), 3)
+    assert max(held) == 40
+
+
+def test_all_candidates_come_if_k_is_larger() -> None:
+    positions, g = top_k(np.array([[1.0], [-1.0]]), np.array([[1.0], [3.0], [2.0]]), 9)
+    assert positions.tolist() == [[1, 2, 0], [0, 2, 1]]
+    assert g.tolist() == [[3, 2, 1], [-1, -2, -3]]
+
+
+@pytest.mark.parametrize(("n_queries", "n_candidates", "shape"), [(0, 4, (0, 2)), (3, 0, (3, 0))])
+def test_no_queries_and_no_candidates_give_empty_answers(n_queries, n_candidates, shape) -> None:
+    positions, g = top_k(np.ones((n_queries, 2)), np.ones((n_candidates, 2)), 2)
+    assert positions.shape == g.shape == shape
+    assert [positions.dtype, g.dtype] == [np.int64, np.float32]
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.0, True, None, "1"])
+def test_k_is_a_positive_integer(k) -> None:
+    with pytest.raises(InputError, match=f"k must be a positive integer, got {k!r}"):
+        top_k(np.ones((1, 2)), np.ones((1, 2)), k)
+
+
+@pytest.mark.parametrize("shape", [(2,), (2, 3), (1, 2, 2)])
+def test_queries_are_as_wide_as_the_candidates(shape) -> None:
+    with pytest.raises(InputError) as caught:
+        top_k(np.ones(shape), np.ones((4, 2)), 1)
+    assert str(caught.value) == f"queries: expected shape (n, 2), got {shape}"
+
+
+def test_nearest_gives_ids_best_first() -> None:
+    stored = Embeddings(np.array(["x", "y", "z"]), np.array([[1, 0], [0, 1], [2, 2]], np.float32))
+    ids, g = stored.nearest(np.array([[1.0, 0.5], [-1.0, 0.0]]), np.int64(2))
+    assert ids.tolist() == [["z", "x"], ["y", "x"]]
+    assert g.tolist() == [[3.0, 1.0], [0.0, -1.0]]
+    assert len(stored) == 3
+
+
+@pytest.mark.parametrize(
+    "ids", [np.array([5, -1, 2**62]), np.array(["a", "ü€", "a longer id"]), np.array([], np.int64)]
+)
+def test_a_saved_file_comes_back_to_the_last_bit(ids, tmp_path) -> None:
+    vectors = np.random.default_rng(0).normal(size=(len(ids), 4)).astype(np.float32)
+    Embeddings(ids, vectors).save(tmp_path / "e.parquet")
+    back = Embeddings.load(str(tmp_path / "e.parquet"))
+    assert back.ids.dtype == ids.dtype
+    assert back.ids.tolist() == ids.tolist()
+    assert back.vectors.dtype == np.float32
+    assert back.vectors.shape == vectors.shape
+    assert back.vectors.tobytes() == vectors.tobytes()
+
+
+def test_other_programs_can_read_the_file(tmp_path) -> None:
+    vectors = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+    Embeddings(np.array(["x", "y", "z"]), vectors[:, ::-1]).save(tmp_path / "e.parquet")
+    table = parquet.read_table(tmp_path / "e.parquet")
+    assert table.schema.field("vector").type == pyarrow.list_(pyarrow.float32(), 2)
+    assert table.to_pydict() == {"id": ["x", "y", "z"], "vector": [[2, 1], [4, 3], [6, 5]]}
+
+
+def not_parquet(path) -> None:
+    path.write_bytes(b"PAR1 but not really")
+
+
+def truncated(path) -> None:
+    Embeddings(np.arange(9), np.ones((9, 3), np.float32)).save(path)
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def other_columns(path) -> None:
+    parquet.write_table(pyarrow.table({"id": [1], "x": [2.0]}), path)
+
+
+def plain_numbers(path) -> None:
+    parquet.write_table(pyarrow.table({"id": [1], "vector": [2.0]}), path)
+
+
+@pytest.mark.parametrize("damage", [not_parquet, truncated, other_columns, plain_numbers, None])
+def test_a_file_that_is_not_ours_is_a_storage_error(damage, tmp_path) -> None:
+    path = tmp_path / "e.parquet"
+    if damage:
+        damage(path)
+    with pytest.raises(StorageError, match=r"e\.parquet: not a Parquet file of ids and vectors"):
+        Embeddings.load(path)

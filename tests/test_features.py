@@ -1,0 +1,253 @@
+"""Feature matrices of every kind are checked in place, then gathered a few rows at a time."""
+
+import mmap
+import re
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from scipy import sparse
+
+from pmvge import features
+from pmvge.errors import GraphError, InputError
+from pmvge.features import SparseRows, check_features, column_statistics, row_scale, row_shape, take
+
+CPU = torch.device("cpu")
+DENSE = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 0.0], [0.0, -3.0, 0.5]])
+FORMATS = ["bsr", "coo", "csc", "csr", "dia", "dok", "lil"]
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.fixture
+def tiny_chunks(monkeypatch):
+    """A whole view is scanned four numbers at a time."""
+    monkeypatch.setattr(features, "CHUNK", 4)
+
+
+def root(array: np.ndarray) -> object:
+    """What owns the memory of an array in the end."""
+    base: object = array
+    while isinstance(base, np.ndarray) and base.base is not None:
+        base = base.base
+    return base
+
+
+# -- what is accepted -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float16, np.float32, np.float64, np.int8, np.int64, np.uint8, bool]
+)
+@pytest.mark.parametrize("trailing", [(1,), (3,), (2, 3), (1, 2, 2)])
+def test_a_dense_array_of_any_trailing_shape_is_taken_without_a_copy(trailing, dtype) -> None:
+    X = np.ones((4, *trailing), dtype)
+    checked = check_features("here", X)
+    assert np.shares_memory(checked, X)
+    assert checked.dtype == dtype
+    assert row_shape(checked) == trailing
+
+
+@pytest.mark.parametrize("X", [DENSE, DENSE[::2], np.asfortranarray(DENSE)])
+def test_a_dense_view_is_read_only_and_the_callers_array_stays_writable(X) -> None:
+    checked = check_features("here", X)
+    with pytest.raises(ValueError, match="read-only"):
+        checked[0, 0] = 1
+    X[0, 0] = 1.0
+
+
+def test_lists_and_frames_become_arrays() -> None:
+    frame = pd.DataFrame({"a": [1, 2], "b": [0.5, 1.5]}, index=["x", "y"])
+    for given_rows in (frame, frame.to_numpy().tolist()):
+        assert check_features("here", given_rows).tolist() == [[1.0, 0.5], [2.0, 1.5]]
+
+
+@pytest.mark.parametrize("kind", ["array", "matrix"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_sparse_format_becomes_csr(format, kind) -> None:
+    checked = check_features("here", getattr(sparse, f"{format}_{kind}")(DENSE))
+    assert isinstance(checked, sparse.csr_array)
+    assert np.array_equal(checked.toarray(), DENSE)
+    assert row_shape(checked) == (3,)
+
+
+def test_a_csr_view_shares_the_callers_memory_and_is_read_only() -> None:
+    X = sparse.csr_array(DENSE)
+    checked = check_features("here", X)
+    for name in ("data", "indices", "indptr"):
+        assert np.shares_memory(getattr(checked, name), getattr(X, name))
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(checked, name)[0] = 1
+        getattr(X, name)[0] += 0
+
+
+def test_repeated_and_unsorted_csr_entries_add_up_in_a_copy() -> None:
+    X = sparse.csr_array(([1.0, 2.0, 4.0], [2, 0, 2], [0, 3, 3]), shape=(2, 3))
+    checked = check_features("here", X)
+    assert checked.has_canonical_format
+    assert np.array_equal(checked.toarray(), [[2, 0, 5], [0, 0, 0]])
+    assert X.indices.tolist() == [2, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("tensor", "dtype"),
+    [
+        (torch.tensor([[1.5, -2.0]], requires_grad=True), np.float32),
+        (torch.tensor([[1.5, -2.0]], dtype=torch.float64), np.float64),
+        (torch.tensor([[1.5, -2.0]], dtype=torch.float16), np.float16),
+        (torch.tensor([[1.5, -2.0]], dtype=torch.bfloat16), np.float32),
+        (torch.tensor([[1, -2]]), np.int64),
+        (torch.tensor([[1, -2]], dtype=torch.int32), np.int32),
+        (torch.tensor([[True, False]]), np.bool_),
+    ],
+)
+def test_torch_tensors_become_arrays(tensor, dtype) -> None:
+    checked = check_features("here", tensor)
+    assert checked.dtype == dtype
+    assert checked.tolist() == tensor.tolist()
+
+
+def test_a_memory_map_stays_a_map_and_is_never_read_as_a_whole(tmp_path, monkeypatch) -> None:
+    n, p = 4096, 64
+    np.save(tmp_path / "X.npy", np.ones((n, p), np.float32))
+    X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    monkeypatch.setattr(features, "CHUNK", 64 * p)
+    tracemalloc.start()
+    checked = check_features("here", X)
+    rows = take(checked, np.array([5, 4000]), CPU)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert isinstance(root(checked), mmap.mmap)
+    assert np.shares_memory(checked, X)
+    assert torch.equal(rows, torch.ones(2, p))
+    assert peak < X.nbytes / 4
+
+
+# -- what is rejected -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.ones(3), "shape (rows, columns, ...), got shape (3,); .*X.reshape(-1, 1)"),
+        (1.5, "shape (rows, columns, ...), got shape ()"),
+        (np.ones((3, 0)), "at least one column, got shape (3, 0)"),
+        (np.ones((3, 2, 0)), "at least one column, got shape (3, 2, 0)"),
+        (sparse.csr_array((3, 0)), "at least one column, got shape (3, 0)"),
+        (sparse.coo_array(np.ones(3)), "a 2-d sparse matrix, got shape (3,)"),
+        ([["a", "b"]], "real numbers, got dtype <U1"),
+        (np.ones((2, 2), complex), "real numbers, got dtype complex128"),
+        (sparse.csr_array([[1j]]), "real numbers, got dtype complex128"),
+        (pd.DataFrame({"a": ["x", "y"]}), "real numbers, got dtype"),
+        (None, "real numbers, got dtype object"),
+        ([[1.0], [1.0, 2.0]], "rows of equal length, got a ragged list"),
+        (torch.ones(2, 2).to_sparse(), "a dense tensor or a scipy CSR matrix, got torch.sparse"),
+        (np.ma.masked_array(DENSE, DENSE > 0.9), "no missing values, got 2 masked"),
+    ],
+)
+@pytest.mark.parametrize("error", [GraphError, InputError])
+def test_other_things_are_rejected(X, message, error) -> None:
+    pattern = ".*".join(map(re.escape, message.split(".*")))
+    with pytest.raises(error, match=f"^view 'a': expected .*{pattern}"):
+        check_features("view 'a'", X, error)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize(("value", "shown"), [(NAN, "nan"), (INF, "inf"), (-INF, "-inf")])
+@pytest.mark.usefixtures("tiny_chunks")
+def test_numbers_that_are_not_finite_are_counted_and_the_first_is_named(value, shown, dtype):
+    X = np.ones((9, 2, 1), dtype)
+    X[5, 1, 0] = X[5, 0, 0] = X[8, 1, 0] = value
+    with pytest.raises(GraphError, match=rf"^here: .* got 3 .*first is {shown} at \[5, 0, 0\]$"):
+        check_features("here", X)
+
+
+@pytest.mark.parametrize("value", [NAN, INF])
+@pytest.mark.usefixtures("tiny_chunks")
+def test_a_bad_entry_of_a_csr_view_is_named_by_row_and_column(value) -> None:
+    X = np.eye(9, 4)
+    X[2] = X[7] = [0, 1, 1, 1]
+    X[7, 2] = X[7, 3] = value
+    with pytest.raises(GraphError, match=rf"^here: .* got 2 .*first is {value} at \[7, 2\]$"):
+        check_features("here", sparse.csr_array(X))
+
+
+def test_numbers_that_float32_cannot_hold_count_as_infinite() -> None:
+    largest = float(np.finfo(np.float32).max)
+    check_features("here", np.array([[largest, -largest]]))
+    with pytest.raises(GraphError, match=r"finite float32.* got 1 .*1e\+39 at \[0, 1\]"):
+        check_features("here", np.array([[0.0, 1e39]]))
+
+
+# -- rows as tensors --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        (np.float16, torch.float32),
+        (np.float64, torch.float32),
+        (np.uint8, torch.float32),
+        (bool, torch.float32),
+        (np.int8, torch.int64),
+        (np.int64, torch.int64),
+    ],
+)
+@pytest.mark.parametrize("rows", [np.array([2, 0, 2]), slice(1, 3)])
+def test_dense_rows_are_float32_or_int64_tensors_of_their_own(rows, dtype, expected) -> None:
+    X = np.arange(12).reshape(3, 2, 2).astype(dtype)
+    part = take(check_features("here", X), rows, CPU)
+    assert part.dtype == expected
+    assert part.tolist() == X[rows].tolist()
+    part.zero_()
+    assert X.sum() > 0
+
+
+@pytest.mark.parametrize("rows", [np.array([2, 1, 2]), slice(1, 3), np.array([], np.int64)])
+def test_sparse_rows_keep_the_layout_of_embedding_bag(rows) -> None:
+    part = take(check_features("here", sparse.csr_array(DENSE)), rows, CPU)
+    assert isinstance(part, SparseRows)
+    assert [part.columns.dtype, part.offsets.dtype] == [torch.int64, torch.int64]
+    assert part.values.dtype == torch.float32
+    assert part.shape == DENSE[rows].shape
+    assert part.to_dense().tolist() == DENSE[rows].tolist()
+
+
+# -- statistics -------------------------------------------------------------------------------
+
+
+@given(arrays.arrays(np.float64, (7, 2, 2), elements=st.integers(-50, 50)))
+def test_column_statistics_agree_with_numpy(X) -> None:
+    mean, deviation = column_statistics(X)
+    flat = X.reshape(7, 4)
+    expected = flat.std(0)
+    np.testing.assert_allclose(mean, flat.mean(0), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(deviation, np.where(expected == 0, 1, expected), rtol=1e-6)
+    assert [mean.dtype, deviation.dtype] == [np.float32, np.float32]
+
+
+@pytest.mark.usefixtures("tiny_chunks")
+def test_column_statistics_come_from_evenly_spaced_rows(monkeypatch) -> None:
+    monkeypatch.setattr(features, "SAMPLE", 4)
+    X = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
+    mean, deviation = column_statistics(X)
+    np.testing.assert_allclose(mean, X[[0, 3, 6, 9]].mean(0), rtol=1e-5)
+    np.testing.assert_allclose(deviation, X[[0, 3, 6, 9]].std(0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.1, -1e8])
+def test_a_constant_column_has_deviation_one(constant) -> None:
+    mean, deviation = column_statistics(np.full((1001, 1), constant))
+    assert mean[0] == np.float32(constant)
+    assert deviation[0] == 1
+
+
+@pytest.mark.usefixtures("tiny_chunks")
+def test_row_scale_is_the_root_mean_square_of_row_norms() -> None:
+    expected = np.sqrt((np.linalg.norm(DENSE, axis=1) ** 2).mean())
+    assert row_scale(sparse.csr_array(DENSE)) == pytest.approx(expected)
+    assert row_scale(sparse.csr_array((3, 2))) == 1

@@ -1,0 +1,272 @@
+"""The graph checks what it is given once, keeps it in canonical order, and never changes."""
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from pmvge import MultiViewGraph, PmvgeError
+from pmvge.errors import GraphError, ParameterError
+
+IMAGES = np.arange(12.0).reshape(4, 3)
+TAGS = sparse.csr_array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
+
+
+def example() -> MultiViewGraph:
+    """Dense, sparse and featureless views; a pair within a view, and one without a link."""
+    return MultiViewGraph(
+        views={"user": 2, "image": IMAGES, "tag": TAGS},
+        links={
+            ("user", "user"): ([0], [1], [3.0]),
+            ("image", "tag"): ([0, 3, 3], [0, 0, 2], [1.0, 2.0, 0.5]),
+            ("user", "image"): ([], []),
+        },
+        ids={"tag": ["sky", "sea", "sun"]},
+    )
+
+
+def arrays(graph: MultiViewGraph):
+    """Every array that a graph holds, by name."""
+    for view, ids in graph.ids.items():
+        yield ("ids", view), ids
+    for view, X in graph.views.items():
+        if isinstance(X, np.ndarray):
+            yield ("features", view), X
+        elif X is not None:
+            yield from (
+                (("features", view, n), getattr(X, n)) for n in ("data", "indices", "indptr")
+            )
+    for pair, links in graph.links.items():
+        yield from (((pair, n), getattr(links, n)) for n in ("rows", "cols", "weights"))
+
+
+def assert_same(one: MultiViewGraph, other: MultiViewGraph) -> None:
+    """Equal to the last bit, order of views and pairs included."""
+    assert one.view_names == other.view_names
+    assert list(one.links) == list(other.links)
+    assert dict(one.sizes) == dict(other.sizes)
+    left, right = dict(arrays(one)), dict(arrays(other))
+    assert left.keys() == right.keys()
+    for name, array in left.items():
+        assert array.dtype == right[name].dtype, name
+        assert array.tobytes() == right[name].tobytes(), name
+
+
+def two_views(a=2, b=3, links=None, ids=None, **options) -> MultiViewGraph:
+    table = {("a", "b"): ([0], [1])} if links is None else links
+    return MultiViewGraph({"a": a, "b": b}, table, ids, **options)
+
+
+# -- what it holds ----------------------------------------------------------------------------
+
+
+def test_what_it_holds() -> None:
+    graph = example()
+    assert graph.view_names == ("image", "tag", "user")
+    assert dict(graph.sizes) == {"image": 4, "tag": 3, "user": 2}
+    assert graph.views["user"] is None
+    assert {view: graph.input_shape(view) for view in graph.sizes} == {
+        "image": (3,),
+        "tag": (2,),
+        "user": None,
+    }
+    assert graph.ids["tag"].tolist() == ["sky", "sea", "sun"]
+    assert graph.ids["image"].tolist() == [0, 1, 2, 3]
+    assert (graph.n_nodes, graph.n_links, graph.total_weight) == (9, 4, 6.5)
+    assert graph.n_terms == 4 * 3 + 2 * 4 + 1
+
+
+def test_repr_shows_views_dimensions_links_and_density() -> None:
+    graph = MultiViewGraph(
+        {"image": np.ones((1200, 8, 8)), "tag": TAGS, "user": 1},
+        {
+            ("image", "tag"): ([0, 0], [0, 1]),
+            ("tag", "tag"): ([0], [1], [2.5]),
+            ("user", "user"): ([], []),
+        },
+    )
+    assert repr(graph).splitlines() == [
+        "MultiViewGraph: 3 views, 1,204 nodes, 3 links",
+        "  image        1,200 nodes   8 x 8 features, dense",
+        "  tag              3 nodes   2 features, sparse, 2 entries",
+        "  user             1 nodes   featureless",
+        "  image - tag      2 links   weight 2, density 0.000556",
+        "  tag - tag        1 links   weight 2.5, density 0.333",
+        "  user - user      0 links   weight 0, density 0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "shape"),
+    [
+        (np.ones((2, 3), np.float32), (3,)),
+        (np.ones((2, 5, 4, 3)), (5, 4, 3)),
+        (np.ones((2, 7), np.int64), (7,)),
+        (sparse.lil_matrix((2, 3)), (3,)),
+        (torch.ones(2, 3, dtype=torch.bfloat16), (3,)),
+        (torch.ones(2, 3, dtype=torch.int64), (3,)),
+        (pd.DataFrame({"p": [1, 2], "q": [0.5, 1.0]}), (2,)),
+        ([[1, 2], [3, 4]], (2,)),
+        (2, None),
+        (np.int64(2), None),
+    ],
+)
+def test_views_of_every_kind(rows, shape) -> None:
+    graph = two_views(a=rows)
+    assert graph.sizes["a"] == 2
+    assert graph.input_shape("a") == shape
+
+
+def test_a_memory_map_is_read_where_it_lies(tmp_path) -> None:
+    X = np.memmap(tmp_path / "X", np.float32, "w+", shape=(4, 2))
+    X[:] = np.arange(8).reshape(4, 2)
+    graph = two_views(a=X)
+    assert np.shares_memory(graph.views["a"], X)
+    part = graph.subgraph({"a": [3, 1]})
+    assert part.views["a"].tolist() == [[6, 7], [2, 3]]
+    X[1] = 0  # the map stays the caller's
+
+
+def test_a_pair_observed_as_all_zeros_is_kept_next_to_one_with_links() -> None:
+    graph = two_views(links={("a", "b"): np.zeros((2, 3)), ("b", "b"): ([0], [1])})
+    assert list(graph.links) == [("a", "b"), ("b", "b")]
+    assert len(graph.links["a", "b"]) == 0
+    assert graph.n_terms == 2 * 3 + 3
+
+
+def test_symmetrize_reaches_the_tables_within_views() -> None:
+    mixed = [0, 1, 1], [1, 0, 2], [2.0, 3.0, 4.0]
+    totals = {
+        how: two_views(links={("b", "b"): mixed}, symmetrize=how).total_weight
+        for how in ("sum", "max")
+    }
+    assert totals == {"sum": 9.0, "max": 7.0}
+
+
+# -- order does not matter --------------------------------------------------------------------
+
+
+@st.composite
+def link_tables(draw):
+    """Tables of four pairs on three views of three nodes, with repeats in one pair."""
+    entry = st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from([0.1, 0.2, 0.3, 7.0]))
+    rows = st.lists(entry, min_size=1, max_size=12)
+    tables = {pair: draw(rows) for pair in (("a", "b"), ("c", "a"), ("b", "c"))}
+    upper = st.sampled_from([(0, 1), (0, 2), (1, 2)])
+    pairs = draw(st.lists(st.tuples(upper, entry), max_size=9))
+    return tables | {("b", "b"): [(i, j, w) for (i, j), (_, _, w) in pairs]}
+
+
+@given(link_tables(), st.randoms(use_true_random=False))
+def test_the_order_of_rows_and_of_keys_does_not_change_a_bit(tables, random) -> None:
+    views = {"a": np.eye(3), "b": 3, "c": sparse.csr_array(np.eye(3))}
+    ids = {"b": ["x", "y", "z"], "c": [7, 8, 9]}
+
+    def build(order):
+        shuffled = {pair: order(rows) for pair, rows in order(tables.items())}
+        return MultiViewGraph(
+            dict(order(views.items())),
+            {
+                pair: tuple(map(list, zip(*t, strict=True))) or ([], [])
+                for pair, t in shuffled.items()
+            },
+            dict(order(ids.items())),
+        )
+
+    assert_same(build(list), build(lambda items: random.sample(list(items), len(items))))
+
+
+# -- it never changes -------------------------------------------------------------------------
+
+
+DERIVED = {
+    "given": lambda graph: graph,
+    "subgraph": lambda graph: graph.subgraph({"image": [3, 0], "tag": [2, 0], "user": [1, 0]}),
+    "with_links": lambda graph: graph.with_links(graph.links),
+    "pickled": lambda graph: pickle.loads(pickle.dumps(graph)),
+    "deep copy": copy.deepcopy,
+}
+
+
+@pytest.mark.parametrize("derive", DERIVED.values(), ids=DERIVED)
+def test_no_array_of_a_graph_can_be_written(derive) -> None:
+    named = list(arrays(derive(example())))
+    assert len(named) == 3 + 1 + 3 + 3 * 3
+    assert [name for name, array in named if array.flags.writeable] == []
+
+
+@pytest.mark.parametrize("name", ["sizes", "views", "ids", "links"])
+def test_no_mapping_of_a_graph_can_be_changed(name) -> None:
+    mapping = getattr(example(), name)
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        mapping[next(iter(mapping))] = None
+
+
+def test_what_the_caller_gave_stays_writable() -> None:
+    X, names = IMAGES.copy(), np.array(["x", "y", "z", "t"])
+    W = np.array([1.0])
+    MultiViewGraph({"a": X}, {("a", "a"): ([0], [1], W)}, {"a": names})
+    X[0], W[0], names[0] = 0, 0, "s"
+
+
+@pytest.mark.parametrize("kind", ["with_links", "pickled", "deep copy"])
+def test_copies_are_the_same_to_the_last_bit(kind) -> None:
+    assert_same(example(), DERIVED[kind](example()))
+
+
+# -- what it refuses --------------------------------------------------------------------------
+
+ONE = np.ones((2, 1))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"views": {}}, "views: expected {name: rows} with at least one view"),
+        ({"views": [ONE]}, "views: expected {name: rows} with at least one view"),
+        ({"views": {1: ONE}}, "views: names must be non-empty strings, got 1"),
+        ({"views": {"": ONE}}, "views: names must be non-empty strings, got ''"),
+        ({"views": {"a": 0, "b": 2}}, "view 'a': expected at least one node, got 0"),
+        ({"views": {"a": -3, "b": 2}}, "view 'a': expected at least one node, got -3"),
+        ({"views": {"a": ONE[:0], "b": 2}}, "view 'a': expected at least one node, got 0"),
+        ({"views": {"a": sparse.csr_array((0, 2))}}, "view 'a': expected at least one node"),
+        ({"views": {"a": True}}, "view 'a': expected an array of shape"),
+        ({"views": {"a": ONE * np.nan, "b": 2}}, "view 'a': expected finite .*got 2 .*nan at"),
+        ({"links": [ONE]}, r"links: expected {\(view, view\): table}, got list"),
+        ({"links": {"ab": ONE}}, r"links: expected keys \(view, view\), got 'ab'"),
+        ({"links": {("a",): ONE}}, r"links: expected keys \(view, view\), got \('a',\)"),
+        ({"links": {("a", "c"): ONE}}, r"\('a', 'c'\): unknown view 'c'; the views are 'a', 'b'"),
+        (
+            {"links": {("a", "b"): ([0], [1]), ("b", "a"): ([0], [1])}},
+            r"\('a', 'b'\) and \('b', 'a'\) are the same view pair; give one table",
+        ),
+        ({"links": {("b", "a"): ([0], [5])}}, r"links \('b', 'a'\): column .*0..1, got 1 .*is 5"),
+        ({"links": {("b", "b"): ([1], [1])}}, r"links \('b', 'b'\): .*linked to itself"),
+        ({"links": {("b", "b"): ([0, 1], [1, 0], [1, 2])}}, r"\('b', 'b'\): .*symmetrize='sum'"),
+        ({"links": {("a", "b"): ([0], [1], [np.inf])}}, r"links \('a', 'b'\): .*finite weights"),
+        ({"links": {}}, "at least one link of positive weight, got none"),
+        ({"links": {("a", "b"): np.zeros((2, 2))}}, "at least one link of positive weight, got no"),
+        ({"ids": {"c": [1]}}, "ids: unknown view 'c'; the views are 'a', 'b'"),
+        ({"ids": np.array([1, 2])}, "ids: expected {view: ids}, got ndarray"),
+        ({"ids": {"b": [1]}}, "view 'b': ids: expected 2 ids, one per row, got 1"),
+        ({"ids": {"b": ["x", "x"]}}, "view 'b': ids: expected distinct ids, got 1 repeats"),
+        ({"ids": {"b": ["x", 1]}}, "view 'b': ids: .*got int, str"),
+    ],
+)
+def test_bad_input_is_a_graph_error_that_names_the_place(arguments, message) -> None:
+    good = {"views": {"a": ONE, "b": 2}, "links": {("a", "b"): ([0], [1])}}
+    with pytest.raises(GraphError, match=message) as caught:
+        MultiViewGraph(**good | arguments)
+    assert isinstance(caught.value, PmvgeError)
+
+
+@pytest.mark.parametrize("value", ["mean", True, 1])
+def test_an_unknown_way_to_symmetrize_is_rejected(value) -> None:
+    with pytest.raises(ParameterError, match=f"unknown symmetrize {value!r}.*'sum', 'max'"):
+        two_views(symmetrize=value)

@@ -1,0 +1,177 @@
+"""The exact likelihood against a double loop in plain Python."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pmvge import MultiViewGraph
+from pmvge.likelihood import (
+    alpha_hat,
+    estimate_log_partition,
+    graph_log_partitions,
+    intensity,
+    link_similarity,
+    log_likelihood,
+    log_partition,
+    profile_log_likelihood,
+)
+from pmvge.sampling import BlockSampler
+
+ALPHA = {("a", "a"): 0.3, ("a", "b"): 0.7, ("b", "c"): 1.9}
+
+
+def graph_and_embeddings(seed: int, scale: float = 1.0) -> tuple[MultiViewGraph, dict]:
+    rng = np.random.default_rng(seed)
+    sizes = {"a": 7, "b": 5, "c": 3}
+    links = {
+        ("a", "b"): rng.poisson(0.5, (7, 5)) * rng.uniform(0.1, 3, (7, 5)),
+        ("a", "a"): np.triu(rng.poisson(0.5, (7, 7)) * rng.uniform(0.1, 3, (7, 7)), 1),
+        ("b", "c"): rng.poisson(0.8, (5, 3)).astype(float) + np.eye(5, 3),
+    }
+    Y = {view: scale * rng.normal(size=(n, 4)) for view, n in sizes.items()}
+    return MultiViewGraph(sizes, links), Y
+
+
+def terms(graph: MultiViewGraph, Y: dict):
+    """Every pair term of I_n: (pair, w_ij, g_ij)."""
+    for (d, e), links in graph.links.items():
+        W = links.matrix().toarray()
+        for i in range(links.shape[0]):
+            for j in range(links.shape[1]):
+                if d != e or i < j:
+                    yield (d, e), W[i, j], sum(a * b for a, b in zip(Y[d][i], Y[e][j], strict=True))
+
+
+def brute_force(graph: MultiViewGraph, Y: dict, alpha: dict) -> dict:
+    values = dict.fromkeys(graph.links, 0.0)
+    for pair, w, g in terms(graph, Y):
+        mu = alpha[pair] * math.exp(g)
+        values[pair] += w * math.log(mu) - mu
+    return values
+
+
+@given(st.integers(0, 10**6), st.floats(0.01, 2.0))
+@settings(max_examples=30, deadline=None)
+def test_log_likelihood_is_the_double_loop(seed, scale):
+    graph, Y = graph_and_embeddings(seed, scale)
+    assert log_likelihood(graph, Y, ALPHA) == pytest.approx(brute_force(graph, Y, ALPHA), rel=1e-10)
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=30, deadline=None)
+def test_alpha_hat_solves_the_estimating_equation(seed):
+    graph, Y = graph_and_embeddings(seed)
+    found = {
+        pair: alpha_hat(graph.links[pair].total, log_Z.value)
+        for pair, log_Z in graph_log_partitions(graph, Y, rng=np.random.default_rng(0)).items()
+    }
+    weight, mass = dict.fromkeys(found, 0.0), dict.fromkeys(found, 0.0)
+    for pair, w, g in terms(graph, Y):
+        weight[pair] += w
+        mass[pair] += math.exp(g)
+    assert found == pytest.approx({p: weight[p] / mass[p] for p in found}, rel=1e-10)
+
+    # The profile likelihood is the likelihood there, and no other alpha does better.
+    profile = profile_log_likelihood(graph, Y)
+    assert profile == pytest.approx(brute_force(graph, Y, found), rel=1e-10)
+    for factor in (0.9, 1.1):
+        elsewhere = brute_force(graph, Y, {pair: factor * a for pair, a in found.items()})
+        assert all(elsewhere[pair] < profile[pair] for pair in profile)
+
+
+@pytest.mark.parametrize("tile", [1, 2, 3, 100])
+def test_tiles_of_any_size_give_the_same_partition(tile):
+    graph, Y = graph_and_embeddings(0)
+    exact = dict.fromkeys(graph.links, 0.0)
+    for pair, _, g in terms(graph, Y):
+        exact[pair] += math.exp(g)
+    for (d, e), value in exact.items():
+        found = log_partition(Y[d], None if d == e else Y[e], tile=tile)
+        assert found == pytest.approx(math.log(value), rel=1e-12)
+
+
+def test_links_are_summed_in_chunks():
+    graph, Y = graph_and_embeddings(0)
+    whole = sum(w * g for pair, w, g in terms(graph, Y) if pair == ("a", "b"))
+    found = link_similarity(graph.links["a", "b"], Y["a"], Y["b"], chunk=2)
+    assert found == pytest.approx(whole, rel=1e-12)
+
+
+@pytest.mark.parametrize("shift", [-800.0, 0.0, 800.0, 1e6])
+def test_extreme_similarities_neither_overflow_nor_vanish(shift):
+    """<y, y'> = shift + small: a common component moves log Z by exactly that."""
+    rng = np.random.default_rng(0)
+    Y, Y_other = rng.normal(size=(5, 2)), rng.normal(size=(4, 2))
+    plain = log_partition(Y, Y_other)
+    far = np.hstack([Y, np.full((5, 1), shift)])
+    assert log_partition(far, np.hstack([Y_other, np.ones((4, 1))])) == pytest.approx(
+        plain + shift, rel=1e-10
+    )
+
+
+def test_a_missing_pair_is_not_a_pair_of_zeros():
+    """At the same alpha, observing that nothing links a and c is evidence; not observing is not."""
+    graph, Y = graph_and_embeddings(0)
+    alpha = ALPHA | {("a", "c"): 0.4}
+    zeros = MultiViewGraph(
+        dict(graph.sizes),
+        {pair: links.matrix() for pair, links in graph.links.items()}
+        | {("a", "c"): np.zeros((7, 3))},
+    )
+    missing, observed = log_likelihood(graph, Y, alpha), log_likelihood(zeros, Y, alpha)
+    assert ("a", "c") not in missing
+    expected = -0.4 * sum(math.exp(g) for pair, _, g in terms(zeros, Y) if pair == ("a", "c"))
+    assert observed["a", "c"] == pytest.approx(expected, rel=1e-10)
+    assert sum(observed.values()) < sum(missing.values())
+    # Its own alpha-hat is 0, where it costs nothing.
+    assert alpha_hat(0.0, 3.0) == 0.0
+    assert profile_log_likelihood(zeros, Y)["a", "c"] == 0.0
+
+
+def test_zero_alpha_makes_links_impossible():
+    graph, Y = graph_and_embeddings(0)
+    values = log_likelihood(graph, Y, dict.fromkeys(ALPHA, 0.0))
+    assert set(values.values()) == {-math.inf}
+
+
+def test_intensity_is_alpha_times_exp():
+    _, Y = graph_and_embeddings(0)
+    mu = intensity(Y["a"], Y["b"], 0.7)
+    assert mu[3, 2] == pytest.approx(0.7 * math.exp(Y["a"][3] @ Y["b"][2]), rel=1e-12)
+    assert intensity(1e3 * Y["a"], 1e3 * Y["b"], 0.7).max() == math.inf  # and no warning
+    assert not intensity(Y["a"], Y["b"], 0.0).any()
+
+
+@pytest.mark.parametrize("pair", [("a", "b"), ("a", "a")])
+def test_the_estimate_agrees_with_the_exact_sum_within_its_error(pair):
+    rng = np.random.default_rng(0)
+    views = {"a": 400, "b": 300}
+    n, m = views[pair[0]], views[pair[1]]
+    W = np.triu(rng.poisson(0.02, (n, m)), 1)
+    graph = MultiViewGraph(views, {pair: W})
+    Y = {view: 0.7 * rng.normal(size=(size, 4)) for view, size in views.items()}
+    sampler = BlockSampler(graph, n_links=50, n_uniform=50, rng=rng)
+    found = estimate_log_partition(Y[pair[0]], Y[pair[1]], sampler, blocks=300)
+    exact = log_partition(Y[pair[0]], None if pair[0] == pair[1] else Y[pair[1]])
+    assert not found.exact
+    assert 0 < found.standard_error < 0.05
+    assert abs(found.value - exact) < 4 * found.standard_error
+
+
+def test_few_terms_are_summed_and_many_are_estimated():
+    graph, Y = graph_and_embeddings(0)
+    found = graph_log_partitions(graph, Y, rng=np.random.default_rng(0), exact_terms=25)
+    assert {pair: log_Z.exact for pair, log_Z in found.items()} == {
+        ("a", "a"): True,
+        ("a", "b"): False,
+        ("b", "c"): True,
+    }
+    exact = graph_log_partitions(graph, Y, rng=np.random.default_rng(0))
+    # Views this small are taken whole, so that the estimate is exact up to rounding of weights.
+    assert found["a", "b"].value == pytest.approx(exact["a", "b"].value, rel=1e-6)
+    assert found["a", "b"].standard_error == pytest.approx(0, abs=1e-6)

@@ -1,0 +1,249 @@
+"""Link tables of every form become one canonical form: sorted, distinct, positive, read-only."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from pmvge.errors import GraphError
+from pmvge.links import parse_links
+
+DENSE = np.array([[0.0, 2.0, 0.0], [1.5, 0.0, 3.0]])
+ENTRIES = [(0, 1, 2.0), (1, 0, 1.5), (1, 2, 3.0)]
+FORMATS = ["bsr", "coo", "csc", "csr", "dia", "dok", "lil"]
+WEIGHTS = st.sampled_from([0.1, 0.2, 0.3, 0.7, 1.0, 1e-17, 3e8])
+
+
+def parse(table, shape=(2, 3), within=False, symmetrize=None):
+    return parse_links("links ('a', 'b')", table, shape, within, symmetrize)
+
+
+def entries(links) -> list[tuple[int, int, float]]:
+    columns = links.rows.tolist(), links.cols.tolist(), links.weights.tolist()
+    return list(zip(*columns, strict=True))
+
+
+def assert_same_bits(one, other) -> None:
+    for name in ("rows", "cols", "weights"):
+        left, right = getattr(one, name), getattr(other, name)
+        assert left.dtype == right.dtype
+        assert left.tobytes() == right.tobytes()
+
+
+@st.composite
+def tables(draw, min_size=0, symmetric=False):
+    """(n, [(i, j, w)]) with repeats; symmetric ones name both orders of a pair of nodes."""
+    n = draw(st.integers(2, 5))
+    node = st.integers(0, n - 1)
+    row = st.tuples(node, node, WEIGHTS)
+    if symmetric:
+        row = row.filter(lambda entry: entry[0] != entry[1])
+    rows = draw(st.lists(row, min_size=min_size, max_size=20))
+    return n, rows + [(j, i, w) for i, j, w in rows] if symmetric else rows
+
+
+def as_columns(rows) -> tuple[list[int], list[int], list[float]]:
+    return [i for i, _, _ in rows], [j for _, j, _ in rows], [w for _, _, w in rows]
+
+
+@pytest.mark.parametrize("kind", ["array", "matrix"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_sparse_format_is_read(format, kind) -> None:
+    table = getattr(sparse, f"{format}_{kind}")(DENSE)
+    assert entries(parse(table)) == ENTRIES
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        DENSE,
+        DENSE.astype(np.float16),
+        np.asfortranarray(DENSE),
+        DENSE.view(np.matrix),
+        as_columns(ENTRIES),
+        list(as_columns(ENTRIES)),
+        tuple(np.array(column) for column in as_columns(ENTRIES)),
+        tuple(torch.tensor(column) for column in as_columns(ENTRIES)),
+        (np.array([1, 0, 1], np.uint8), np.array([2, 1, 0], np.int16), np.float32([3, 2, 1.5])),
+    ],
+)
+def test_dense_matrices_and_index_lists_are_read(table) -> None:
+    assert entries(parse(table)) == ENTRIES
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint16, np.float32])
+def test_weights_of_any_real_dtype_become_float64(dtype) -> None:
+    links = parse(([0, 1], [0, 1], np.array([1, 1], dtype)))
+    assert links.weights.dtype == np.float64
+    assert links.weights.tolist() == [1.0, 1.0]
+
+
+def test_links_without_weights_weigh_one_each() -> None:
+    assert entries(parse(([1, 0], [2, 1]))) == [(0, 1, 1.0), (1, 2, 1.0)]
+
+
+@pytest.mark.parametrize("table", [([], []), ([], [], []), sparse.coo_array((2, 3))])
+def test_a_table_without_entries_is_a_pair_without_links(table) -> None:
+    links = parse(table)
+    assert len(links) == 0
+    assert links.total == 0
+    assert links.n_terms == 6
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_zeros_are_dropped(zero) -> None:
+    stored = sparse.coo_array(([zero, 5.0], ([0, 1], [0, 1])), shape=(2, 3))
+    assert entries(parse(stored)) == [(1, 1, 5.0)]
+    assert entries(parse(([0, 1, 0], [0, 1, 0], [zero, 5.0, zero]))) == [(1, 1, 5.0)]
+
+
+@given(tables())
+def test_repeated_entries_add_up(table) -> None:
+    n, rows = table
+    dense = np.zeros((n, n))
+    for i, j, w in rows:
+        dense[i, j] += w
+    links = parse(as_columns(rows), (n, n))
+    np.testing.assert_allclose(links.matrix().toarray(), dense, rtol=1e-14)
+    keys = list(zip(links.rows.tolist(), links.cols.tolist(), strict=True))
+    assert keys == sorted(set(keys))
+    assert links.total == pytest.approx(dense.sum(), rel=1e-14)
+    assert links.n_terms == dense.size
+    for got, expected in zip(links.degrees(), (dense.sum(1), dense.sum(0)), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-14)
+
+
+@given(tables(), st.randoms(use_true_random=False), st.sampled_from(["coo", "csr", "csc"]))
+def test_the_order_of_entries_does_not_change_a_bit(table, random, format) -> None:
+    n, rows = table
+    shuffled = random.sample(rows, len(rows))
+    links = parse(as_columns(rows), (n, n))
+    assert_same_bits(links, parse(as_columns(shuffled), (n, n)))
+    i, j, w = as_columns(shuffled)
+    stored = sparse.coo_array((w, (i, j)), shape=(n, n))
+    assert_same_bits(links, parse(stored, (n, n)))
+    stored.sum_duplicates()  # in scipy's order; what it gives reads the same in every format
+    assert_same_bits(parse(stored, (n, n)), parse(stored.asformat(format), (n, n)))
+
+
+@given(tables(symmetric=True), st.randoms(use_true_random=False))
+def test_a_symmetric_table_counts_each_unordered_pair_once(table, random) -> None:
+    n, rows = table
+    links = parse(as_columns(random.sample(rows, len(rows))), (n, n), within=True)
+    dense = np.zeros((n, n))
+    for i, j, w in rows:
+        dense[i, j] += w
+    assert (links.rows < links.cols).all()
+    np.testing.assert_allclose(links.matrix().toarray(), dense, rtol=1e-14)
+    assert links.total == pytest.approx(np.triu(dense).sum(), rel=1e-14)
+    assert links.n_terms == sum(1 for i in range(n) for j in range(i + 1, n))
+    for got in links.degrees():
+        np.testing.assert_allclose(got, dense.sum(0), rtol=1e-14)
+
+
+@given(tables(symmetric=True), st.data())
+def test_a_table_may_name_each_unordered_pair_in_either_order(table, data) -> None:
+    n, rows = table
+    upper = {(min(i, j), max(i, j)): w for i, j, w in rows}
+    flipped = {pair: data.draw(st.booleans()) for pair in sorted(upper)}
+    one_sided = [(*(pair[::-1] if flipped[pair] else pair), w) for pair, w in upper.items()]
+    links = parse(as_columns(one_sided), (n, n), within=True)
+    assert entries(links) == [(*pair, upper[pair]) for pair in sorted(upper)]
+
+
+MIXED = ([0, 1, 1, 3], [1, 0, 2, 2], [2.0, 3.0, 4.0, 5.0])
+
+
+@pytest.mark.parametrize(("symmetrize", "merged"), [("sum", 5.0), ("max", 3.0)])
+@pytest.mark.parametrize("flip", [False, True])
+def test_a_mixed_table_is_merged_as_asked(symmetrize, merged, flip) -> None:
+    table = (MIXED[1], MIXED[0], MIXED[2]) if flip else MIXED
+    links = parse(table, (4, 4), within=True, symmetrize=symmetrize)
+    assert entries(links) == [(0, 1, merged), (1, 2, 4.0), (2, 3, 5.0)]
+
+
+def test_a_mixed_table_is_rejected_with_the_fix() -> None:
+    message = r"1 pairs stand in both orders.*\(0, 1\) with weights 2.0 and 3.0.*'sum' or 'max'"
+    with pytest.raises(GraphError, match=rf"^links \('a', 'b'\): .*{message}"):
+        parse(MIXED, (4, 4), within=True)
+
+
+def test_equal_weights_in_both_orders_are_mixed_if_another_pair_stands_in_one() -> None:
+    with pytest.raises(GraphError, match="not symmetric"):
+        parse(([0, 1, 1], [1, 0, 2], [2.0, 2.0, 4.0]), (3, 3), within=True)
+
+
+def test_links_are_read_only_and_the_callers_arrays_stay_writable() -> None:
+    given_arrays = np.array([0, 1], np.int32), np.array([0, 1], np.int32), np.array([1.0, 2.0])
+    links = parse(given_arrays)
+    for name, array in zip(("rows", "cols", "weights"), given_arrays, strict=True):
+        array[:] = 0
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(links, name)[0] = 0
+    assert entries(links) == [(0, 0, 1.0), (1, 1, 2.0)]
+
+
+def test_indices_are_as_narrow_as_the_views_allow() -> None:
+    wide = 2**31
+    assert parse(([0], [0])).rows.dtype == np.int32
+    assert parse(([0], [wide - 2]), (1, wide - 1)).cols.dtype == np.int32
+    links = parse(([0], [wide - 1]), (1, wide))
+    assert links.rows.dtype == links.cols.dtype == np.int64
+    assert entries(links) == [(0, wide - 1, 1.0)]
+
+
+@pytest.mark.parametrize("keep", [np.array([True, False, True]), np.array([0, 2])])
+def test_select_keeps_the_named_links_between_the_same_nodes(keep) -> None:
+    chosen = parse(DENSE).select(keep)
+    assert entries(chosen) == [ENTRIES[0], ENTRIES[2]]
+    assert chosen.shape == (2, 3)
+    assert not chosen.weights.flags.writeable
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (([0, 1, 1], [0, 2, 1], [1.0, NAN, INF]), "finite weights, got 2 .*nan at (1, 2)"),
+        (np.array([[0, 0, 0], [0, -INF, 0]]), "finite weights, got 1 .*-inf at (1, 1)"),
+        (([0, 1, 1], [0, 2, 1], [1, -2, -3]), "weights >= 0, got 2 negative.*-2.0 at (1, 2)"),
+        (([0, 2, 3], [0, 0, 0]), "row indices must lie in 0..1, got 2 outside.*is 2 in link 1"),
+        (([0, 1], [0, -1]), "column indices must lie in 0..2, got 1 outside.*is -1 in link 1"),
+        (([0], np.array([2**63], np.uint64)), "column indices must lie in 0..2"),
+        (([0.0], [1]), "row indices must be integers, got dtype float64"),
+        (([True], [1]), "row indices must be integers, got dtype bool"),
+        (([0], [1], ["x"]), "numbers as weights, got dtype <U1"),
+        (([0], [1], [1j]), "numbers as weights, got dtype complex128"),
+        (([0], [1], [None]), "numbers as weights, got dtype object"),
+        (([0, 1], [1]), "three lists of one length, got shapes (2,), (1,) and (2,)"),
+        (([0], [1], [1.0, 2.0]), "three lists of one length, got shapes (1,), (1,) and (2,)"),
+        (([[0]], [[1]]), "three lists of one length, got shapes (1, 1)"),
+        ((0, 1), "three lists of one length, got shapes ()"),
+        (([[0], [0, 1]], [1, 0]), "three lists of numbers, one is ragged"),
+        (np.zeros((3, 2)), "a 2 x 3 matrix, one row and one column per node, got 3 x 2"),
+        (sparse.csr_array((2, 2)), "a 2 x 3 matrix, one row and one column per node, got 2 x 2"),
+        (np.zeros((2, 3, 1)), "a scipy sparse matrix or (rows, cols, weights), got ndarray"),
+        (np.full((2, 3), "x"), "numbers as weights, got dtype <U1"),
+        ([[0, 1, 0]], "a scipy sparse matrix or (rows, cols, weights), got list"),
+        ("links", "a scipy sparse matrix or (rows, cols, weights), got str"),
+        (([0, 0], [1, 1], [1e308, 1e308]), "the weights add up to more than a float can hold"),
+        (([0, 1], [1, 1], [1e308, 1e308]), "the weights add up to more than a float can hold"),
+    ],
+)
+def test_bad_tables_say_what_was_expected_what_came_and_where(table, message) -> None:
+    pattern = ".*".join(map(re.escape, message.split(".*")))
+    with pytest.raises(GraphError, match=rf"^links \('a', 'b'\): .*{pattern}"):
+        parse(table)
+
+
+def test_a_self_link_is_rejected_within_a_view_only() -> None:
+    table = [2, 1, 0], [2, 1, 1]
+    with pytest.raises(GraphError, match=r"cannot be linked to itself.*2 self-links.*node 1"):
+        parse(table, (3, 3), within=True)
+    assert len(parse(table, (3, 3))) == 3

@@ -1,0 +1,98 @@
+"""A bar on a terminal; silence everywhere else."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from pmvge.history import Record
+from pmvge.progress import Bar, Silent, watcher
+
+HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
+
+
+def run(watching, *, first=0, validation=0.5, best=0.75) -> None:
+    """What the training loop tells: 30 steps more in two seconds, one record."""
+    with watching as watch:
+        watch.start(first, 100)
+        watch.step(first + 30, 2.0)
+        watch.check(Record(first + 30, 1.0, -0.125, validation, 0.01, 2.0), best)
+
+
+def shown(**told) -> str:
+    """What a bar last draws on a terminal, as plain text."""
+    stream = io.StringIO()
+    bar = Bar(Console(file=stream, force_terminal=True, width=120, color_system=None))
+    run(bar, **told)
+    return stream.getvalue()
+
+
+def test_the_bar_shows_steps_rate_and_scores() -> None:
+    text = shown()
+    for part in (
+        "training",
+        "30/100",
+        "15 steps/s",
+        "loss -0.125",
+        "validation 0.500 (best 0.750)",
+    ):
+        assert part in text
+
+
+def test_a_resumed_run_counts_from_where_it_was() -> None:
+    text = shown(first=40)
+    assert "70/100" in text
+    assert "15 steps/s" in text
+
+
+def test_what_is_not_known_is_not_shown() -> None:
+    text = shown(validation=None, best=None)
+    assert "loss -0.125" in text
+    assert "validation" not in text
+    assert "best" not in text
+
+
+def test_no_time_gone_by_is_no_rate() -> None:
+    stream = io.StringIO()
+    with Bar(Console(file=stream, force_terminal=True, width=120)) as bar:
+        bar.start(0, 10)
+        bar.step(1, 0.0)
+    assert "0 steps/s" in stream.getvalue()
+
+
+def test_the_cursor_is_shown_again_when_training_fails() -> None:
+    stream = io.StringIO()
+
+    def fail() -> None:
+        with Bar(Console(file=stream, force_terminal=True, width=120)) as bar:
+            bar.start(0, 10)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert stream.getvalue().rindex(SHOW_CURSOR) > stream.getvalue().rindex(HIDE_CURSOR)
+
+
+@pytest.mark.parametrize("show", [True, False])
+def test_nothing_is_written_where_there_is_no_terminal(show, capfd, monkeypatch) -> None:
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    watching = watcher(show)
+    assert isinstance(watching, Silent)
+    run(watching)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("show", "kind"), [(True, Bar), (False, Silent)])
+def test_a_terminal_gets_a_bar_if_it_is_wanted(show, kind, monkeypatch) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    assert type(watcher(show)) is kind
+
+
+def test_the_bar_goes_to_the_error_stream(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    run(watcher(True))
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "30/100" in err

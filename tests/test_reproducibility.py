@@ -1,0 +1,272 @@
+"""The same seed gives the same bits, and `fit` leaves the world as it found it."""
+
+import gc
+import hashlib
+import os
+import random
+import subprocess
+import sys
+import weakref
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from sklearn.base import clone
+from torch import nn
+
+from pmvge import EncoderSpec, MultiViewGraph, PMvGE
+from pmvge.errors import DivergedError
+
+SETTINGS = {
+    "n_components": 4,
+    "hidden_sizes": (8,),
+    "dropout": 0.3,
+    "batch_norm": True,
+    "batch_size": 16,
+    "max_steps": 40,
+    "random_state": 7,
+    "progress": False,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def tables(seed=0):
+    """Views and links, with weights, of a dense, a sparse and a featureless view."""
+    rng = np.random.default_rng(seed)
+    views = {
+        "b": rng.normal(size=(30, 4)),
+        "a": sparse.random_array((20, 25), density=0.2, format="csr", rng=seed),
+        "c": 6,
+    }
+    links = {
+        ("b", "c"): (rng.integers(30, size=50), rng.integers(6, size=50), rng.random(50)),
+        ("b", "a"): (rng.integers(30, size=80), rng.integers(20, size=80), rng.random(80)),
+        ("b", "b"): (rng.integers(15, size=40), 15 + rng.integers(15, size=40), rng.random(40)),
+    }
+    return views, links
+
+
+def fit(graph, **settings):
+    return PMvGE(**SETTINGS | settings).fit(graph)
+
+
+def bits(model):
+    """Everything that was learned, as one hash."""
+    digest = hashlib.sha256()
+    for view in sorted(model.embeddings_):
+        digest.update(model.embeddings_[view].tobytes())
+    digest.update(model.alpha_.tobytes())
+    history = [(r.step, r.epoch, r.loss, r.validation, r.learning_rate) for r in model.history_]
+    digest.update(repr(history).encode())
+    return digest.hexdigest()
+
+
+# -- seeds ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["block", "paper"])
+@pytest.mark.parametrize("similarity", ["inner", "cosine"])
+def test_one_seed_gives_the_same_bits_and_another_seed_others(scheme, similarity):
+    graph, settings = MultiViewGraph(*tables()), {"scheme": scheme, "similarity": similarity}
+    first = bits(fit(graph, **settings))
+    assert bits(fit(graph, **settings)) == first
+    assert bits(fit(graph, **settings, random_state=8)) != first
+
+
+def test_generators_in_one_state_are_one_seed():
+    graph = MultiViewGraph(*tables())
+    kinds = (np.random.default_rng, np.random.RandomState)
+    for kind in kinds:
+        assert bits(fit(graph, random_state=kind(3))) == bits(fit(graph, random_state=kind(3)))
+    generator = np.random.default_rng(3)
+    first = bits(fit(graph, random_state=generator))
+    assert bits(fit(graph, random_state=generator)) != first  # it has moved on
+
+
+def test_without_a_seed_every_fit_is_another():
+    graph = MultiViewGraph(*tables())
+    assert bits(fit(graph, random_state=None)) != bits(fit(graph, random_state=None))
+
+
+def test_two_processes_agree_to_the_bit(tmp_path):
+    views, links = tables()
+    np.savez(tmp_path / "b.npz", **{"b": views["b"]}, **{"".join(k): v for k, v in links.items()})
+    sparse.save_npz(tmp_path / "a.npz", views["a"])
+    script = f"""
+import numpy as np, torch
+from scipy import sparse
+from pmvge import MultiViewGraph, PMvGE
+torch.set_num_threads(1)
+saved = np.load("b.npz")
+views = {{"a": sparse.load_npz("a.npz"), "b": saved["b"], "c": 6}}
+links = {{tuple(k): (*saved[k][:2].astype(int), saved[k][2]) for k in saved if len(k) == 2}}
+model = PMvGE(**{SETTINGS!r}).fit(MultiViewGraph(views, links))
+for view in "abc":
+    model.embeddings_[view].tofile(view)
+"""
+    # Another hash seed: no order of a set or a dict may show.
+    environment = os.environ | {"PYTHONHASHSEED": "12345"}
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, check=True)
+    model = fit(MultiViewGraph(views, links))
+    for view, Y in model.embeddings_.items():
+        assert (tmp_path / view).read_bytes() == Y.tobytes()
+
+
+# -- order ----------------------------------------------------------------------------------
+
+
+def test_the_order_of_views_pairs_and_links_does_not_matter():
+    views, links = tables()
+    rng = np.random.default_rng(1)
+    shuffled = {}
+    for pair, table in reversed(links.items()):
+        order = rng.permutation(len(table[0]))
+        shuffled[pair] = tuple(part[order] for part in table)
+    rows, cols, weights = shuffled["b", "b"]
+    flip = (rows + cols) % 2 == 0  # undirected: a pair may stand in either order
+    shuffled["b", "b"] = (np.where(flip, cols, rows), np.where(flip, rows, cols), weights)
+    other = MultiViewGraph(dict(reversed(views.items())), shuffled)
+    assert bits(fit(other)) == bits(fit(MultiViewGraph(views, links)))
+
+
+def test_the_order_of_encoders_does_not_matter():
+    graph = MultiViewGraph(*tables())
+    encoder = {"a": "linear", "b": EncoderSpec(hidden_sizes=(5,)), "c": "lookup"}
+    backwards = dict(reversed(encoder.items()))
+    assert bits(fit(graph, encoder=encoder)) == bits(fit(graph, encoder=backwards))
+
+
+def test_repeated_links_add_up():
+    graph = MultiViewGraph({"a": 5, "b": 4}, {("a", "b"): ([0, 1, 2, 3], [0, 1, 2, 3], [2] * 4)})
+    twice = MultiViewGraph({"a": 5, "b": 4}, {("a", "b"): ([0, 1, 2, 3] * 2, [0, 1, 2, 3] * 2)})
+    assert bits(fit(graph)) == bits(fit(twice))
+
+
+# -- the world around -----------------------------------------------------------------------
+
+
+def world():
+    return (
+        torch.get_rng_state().tolist(),
+        str(np.random.get_state()),  # noqa: NPY002
+        random.getstate(),
+        torch.get_default_dtype(),
+        torch.get_num_threads(),
+        torch.is_grad_enabled(),
+        torch.are_deterministic_algorithms_enabled(),
+        np.geterr(),
+    )
+
+
+def test_fit_touches_no_global_state():
+    before = world()
+    fit(MultiViewGraph(*tables()))
+    assert world() == before
+
+
+def test_a_fit_that_fails_touches_no_global_state():
+    before = world()
+    with pytest.raises(DivergedError):
+        fit(
+            MultiViewGraph(*tables()),
+            scheme="paper",
+            similarity="inner",
+            learning_rate=1e3,
+            clip_norm=None,
+        )
+    assert world() == before
+
+
+def test_what_others_draw_does_not_change_the_fit():
+    graph = MultiViewGraph(*tables())
+    first = bits(fit(graph))
+    torch.rand(100)
+    assert bits(fit(graph)) == first
+
+
+@pytest.mark.parametrize("encoder", ["mlp", "identity"])
+def test_a_fitted_model_keeps_no_reference_to_the_data(encoder):
+    rng = np.random.default_rng(0)
+    X, S = rng.normal(size=(30, 4)).astype(np.float32), sparse.eye_array(20, 4, format="csr")
+    graph = MultiViewGraph({"x": X, "s": S}, {("x", "s"): (np.arange(20), np.arange(20))})
+    watched = [X, S.data, graph, graph.views["s"].data, graph.links["x", "s"].rows, graph.ids["x"]]
+    references = [weakref.ref(one) for one in watched]
+    model = fit(graph, encoder=encoder)
+    del X, S, graph, watched
+    gc.collect()
+    assert [reference() for reference in references] == [None] * 6
+    assert model.embeddings_["x"].shape == (30, 4)
+
+
+# -- the estimator --------------------------------------------------------------------------
+
+
+def test_parameters_are_stored_as_they_are_given():
+    encoder = {"a": nn.Linear(3, 4), "b": EncoderSpec("linear")}
+    model = PMvGE(**SETTINGS, encoder=encoder)
+    parameters = model.get_params()
+    assert parameters["encoder"] is encoder
+    assert {name: parameters[name] for name in SETTINGS} == SETTINGS
+
+
+def test_set_params_takes_effect_at_the_next_fit():
+    graph = MultiViewGraph(*tables())
+    model = fit(graph).set_params(n_components=3, similarity="inner")
+    assert model.embeddings_["b"].shape == (30, 4)
+    assert bits(model.fit(graph)) == bits(fit(graph, n_components=3, similarity="inner"))
+    with pytest.raises(ValueError, match="Invalid parameter 'components'"):
+        model.set_params(components=3)
+
+
+def test_a_clone_has_the_settings_and_none_of_the_fit():
+    views, links = tables()
+    graph = MultiViewGraph(views, links)
+    module = nn.Linear(4, 4)
+    model = fit(graph, encoder={"b": module, "a": EncoderSpec("linear")})
+    copied = clone(model)
+    assert not hasattr(copied, "embeddings_")
+    assert copied.get_params()["encoder"]["b"] is not module
+    assert bits(copied.fit(graph)) == bits(model)
+
+
+def test_a_clone_keeps_modules_shared():
+    rng = np.random.default_rng(0)
+    module = nn.Linear(4, 4)
+    views = {"a": rng.normal(size=(9, 4)), "b": rng.normal(size=(9, 4))}
+    graph = MultiViewGraph(views, {("a", "b"): (np.arange(9), np.arange(9))})
+    model = clone(PMvGE(**SETTINGS, encoder={"a": module, "b": module})).fit(graph)
+    assert np.array_equal(model.embed("a", views["a"]), model.embed("b", views["a"]))
+
+
+def test_a_second_fit_forgets_the_first():
+    first, second = (
+        MultiViewGraph(*tables(0)),
+        MultiViewGraph({"x": 5, "y": 4}, {("x", "y"): ([0, 1], [1, 2])}),
+    )
+    model = PMvGE(**SETTINGS).fit(first).fit(second)
+    assert bits(model) == bits(fit(second))
+    assert model.view_names_ == ("x", "y")
+    assert set(model.embeddings_) == set(model.ids_) == {"x", "y"}
+    assert model.alpha_.shape == (2, 2)
+
+
+def test_a_fit_that_fails_leaves_the_earlier_one():
+    graph = MultiViewGraph(*tables())
+    model = fit(graph)
+    before = bits(model)
+    with pytest.raises(ValueError, match="n_components"):
+        model.set_params(n_components=0).fit(graph)
+    assert bits(model) == before
+
+
+def test_fit_returns_the_estimator():
+    model = PMvGE(**SETTINGS)
+    assert model.fit(MultiViewGraph(*tables())) is model

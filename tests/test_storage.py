@@ -1,0 +1,298 @@
+"""Folders of checked files: what is written is what is read, and damage is noticed."""
+
+import ast
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pmvge
+from pmvge import storage
+from pmvge.errors import StorageError
+
+SOURCE = Path(pmvge.__file__).parent
+
+
+def commit(folder, value, kind="model"):
+    """Write a number as content, and as tensors in two files."""
+    parts = {
+        "weights.safetensors": storage.tensors_writer({"w": torch.full((50,), float(value))}),
+        "embeddings-a.parquet": lambda path: path.write_text(f"vectors {value}"),
+    }
+    if kind == "checkpoint":
+        parts = {"state.safetensors": parts["weights.safetensors"]}
+    storage.commit(folder, kind, {"value": value}, parts)
+
+
+def content(folder, kind="model"):
+    """The number, once all places agree on it."""
+    manifest, parts = storage.read(folder, kind)
+    label = "weights.safetensors" if kind == "model" else "state.safetensors"
+    value = manifest["value"]
+    assert torch.equal(storage.read_tensors(parts[label])["w"], torch.full((50,), float(value)))
+    if kind == "model":
+        assert parts["embeddings-a.parquet"].read_text() == f"vectors {value}"
+    return value
+
+
+def names(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+def rewrite(folder, **changes):
+    """Change the manifest and make its checksum right again."""
+    path = folder / "model.json"
+    manifest = json.loads(path.read_text()) | changes
+    manifest = {key: value for key, value in manifest.items() if value is not None}
+    manifest.pop("checksum", None)
+    text = json.dumps(manifest, sort_keys=True)
+    manifest["checksum"] = hashlib.sha256(text.encode()).hexdigest()
+    path.write_text(json.dumps(manifest))
+
+
+# -- writing and reading --------------------------------------------------------------------
+
+
+def test_what_is_committed_is_what_is_read(tmp_path):
+    folder = tmp_path / "deep" / "folder"
+    assert not storage.exists(folder, "model")
+    commit(folder, 1)
+    assert storage.exists(folder, "model")
+    assert not storage.exists(folder, "checkpoint")
+    assert content(folder) == 1
+
+
+def test_files_are_named_after_their_content_and_the_manifest_says_so(tmp_path):
+    commit(tmp_path, 1)
+    files = json.loads((tmp_path / "model.json").read_text())["files"]
+    assert names(tmp_path) == {"model.json"} | {entry["name"] for entry in files.values()}
+    for label, entry in files.items():
+        data = (tmp_path / entry["name"]).read_bytes()
+        digest = hashlib.sha256(data).hexdigest()
+        stem, suffix = label.rsplit(".", 1)
+        assert entry == {
+            "name": f"{stem}-{digest[:16]}.{suffix}", "sha256": digest, "bytes": len(data)
+        }  # fmt: skip
+
+
+def test_a_later_commit_takes_the_place_of_the_earlier(tmp_path):
+    for value in (1, 2, 2, 1):
+        commit(tmp_path, value)
+        assert content(tmp_path) == value
+        assert len(names(tmp_path)) == 3
+
+
+@given(
+    st.lists(st.integers(0, 4), max_size=3),
+    st.sampled_from([torch.float32, torch.float64, torch.int64, torch.uint8, torch.bool]),
+)
+def test_tensors_of_any_shape_and_type_come_back(tmp_path_factory, shape, dtype):
+    path = tmp_path_factory.mktemp("tensors") / "t.safetensors"
+    rng = np.random.default_rng(0)
+    tensors = {
+        "plain": torch.from_numpy(rng.integers(0, 2, size=shape)).to(dtype),
+        "turned": torch.from_numpy(rng.integers(0, 99, size=(3, 2)).T),
+    }
+    storage.tensors_writer(tensors)(path)
+    read = storage.read_tensors(path)
+    assert read.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert read[name].dtype == tensor.dtype
+        assert torch.equal(read[name], tensor)
+
+
+def test_one_tensor_under_two_names_is_written_under_both(tmp_path):
+    w = torch.arange(6.0)
+    storage.tensors_writer({"a": w, "b": w, "part": w[2:4]})(tmp_path / "t")
+    read = storage.read_tensors(tmp_path / "t")
+    assert read["a"].tolist() == read["b"].tolist() == w.tolist()
+    assert read["part"].tolist() == [2.0, 3.0]
+
+
+# -- neighbours -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "notes.txt",
+        "weights.safetensors",
+        "weights-final.safetensors",
+        "embeddings.parquet",
+        "table-0123456789abcdef.parquet",
+        ".download.partial",
+        "model.json.bak",
+        "state-0123456789abcdef.safetensors",
+    ],
+)
+def test_files_of_others_are_not_touched(tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    (tmp_path / "weights-0123456789abcdef.safetensors").mkdir()
+    commit(tmp_path, 1)
+    commit(tmp_path, 2)
+    assert (tmp_path / name).read_text() == "mine"
+    assert (tmp_path / "weights-0123456789abcdef.safetensors").is_dir()
+
+
+def test_a_model_and_a_checkpoint_live_side_by_side(tmp_path):
+    commit(tmp_path, 1, "checkpoint")
+    commit(tmp_path, 2, "model")
+    commit(tmp_path, 3, "checkpoint")
+    assert content(tmp_path, "model") == 2
+    assert content(tmp_path, "checkpoint") == 3
+    assert len(names(tmp_path)) == 5
+
+
+# -- folders that are not what they should be -----------------------------------------------
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [truncate, flip, empty])
+@pytest.mark.parametrize("part", ["weights-*", "embeddings-*", "model.json"])
+def test_damage_is_noticed(tmp_path, damage, part):
+    commit(tmp_path, 1)
+    (path,) = tmp_path.glob(part)
+    damage(path)
+    with pytest.raises(StorageError, match=r"damaged|something else"):
+        storage.read(tmp_path, "model")
+
+
+def test_every_flipped_bit_of_a_manifest_is_noticed(tmp_path):
+    commit(tmp_path, 1)
+    path = tmp_path / "model.json"
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        data = bytearray(whole)
+        data[place] ^= 1
+        path.write_bytes(data)
+        try:
+            manifest, _ = storage.read(tmp_path, "model")
+        except StorageError:
+            continue
+        assert manifest == json.loads(whole)  # a blank that became another blank
+
+
+def test_a_missing_part_is_named(tmp_path):
+    commit(tmp_path, 1)
+    (path,) = tmp_path.glob("weights-*")
+    path.unlink()
+    with pytest.raises(StorageError, match=rf"damaged model: {path.name} is missing"):
+        storage.read(tmp_path, "model")
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"format": storage.FORMAT + 1}, "written by a newer pmvge: format 2, this one reads up"),
+        ({"format": "1"}, "expected a format number, got '1'"),
+        ({"format": 0}, "expected a format number, got 0"),
+        ({"format": None}, "expected a format number, got None"),
+        ({"kind": "checkpoint"}, "not a pmvge model: model.json is something else"),
+        ({"kind": None}, "not a pmvge model: model.json is something else"),
+        ({"files": None}, "damaged model: its list of files"),
+        ({"files": ["weights"]}, "damaged model: its list of files"),
+        ({"files": {"weights.safetensors": {"name": "x"}}}, r"damaged model: (x is|its list)"),
+    ],
+)
+def test_a_manifest_is_checked_beyond_its_checksum(tmp_path, changes, says):
+    commit(tmp_path, 1)
+    rewrite(tmp_path)
+    assert content(tmp_path) == 1  # rewriting alone does no harm
+    rewrite(tmp_path, **changes)
+    with pytest.raises(StorageError, match=says):
+        storage.read(tmp_path, "model")
+
+
+def test_a_manifest_names_no_file_outside_its_folder(tmp_path):
+    folder = tmp_path / "model"
+    commit(folder, 1)
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    entry = {"name": "../secret", "sha256": hashlib.sha256(b"secret").hexdigest(), "bytes": 6}
+    rewrite(folder, files={"weights.safetensors": entry})
+    with pytest.raises(StorageError, match="secret is missing"):
+        storage.read(folder, "model")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "not valid JSON"),
+        ("{", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
+        ("\xff\xfe", "not valid JSON"),
+        ("[]", "something else"),
+        ('{"name": "package"}', "something else"),
+    ],
+    ids=lambda text: text[:10],
+)
+def test_a_manifest_of_something_else_is_refused(tmp_path, text, says):
+    (tmp_path / "model.json").write_text(text, encoding="latin-1")
+    with pytest.raises(StorageError, match=says):
+        storage.read(tmp_path, "model")
+
+
+def test_folders_that_are_no_folders_are_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "odd" / "model.json").mkdir(parents=True)
+    for name in ("missing", "file", "empty"):
+        with pytest.raises(StorageError, match=rf"{name}: not a pmvge model: there is no model"):
+            storage.read(tmp_path / name, "model")
+    with pytest.raises(StorageError, match=r"odd: cannot read model\.json"):
+        storage.read(tmp_path / "odd", "model")
+    with pytest.raises(StorageError, match="file: cannot write the model"):
+        commit(tmp_path / "file", 1)
+
+
+def test_a_file_that_is_not_safetensors_is_refused(tmp_path):
+    (tmp_path / "t.safetensors").write_bytes(b"x" * 100)
+    with pytest.raises(StorageError, match=r"t\.safetensors: damaged"):
+        storage.read_tensors(tmp_path / "t.safetensors")
+
+
+# -- no pickle ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE))
+)
+def test_no_module_can_unpickle(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported, called = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imported.add((node.module or "").split(".")[0])
+        elif isinstance(node, ast.Call):
+            called.add(ast.unparse(node.func))
+            assert not any(k.arg == "allow_pickle" for k in node.keywords)
+    assert not imported & {
+        "pickle",
+        "cPickle",
+        "dill",
+        "joblib",
+        "cloudpickle",
+        "shelve",
+        "marshal",
+    }
+    assert not called & {"torch.load", "torch.save", "eval", "exec", "__import__"}

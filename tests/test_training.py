@@ -1,0 +1,368 @@
+"""The gradient loop: its steps, its schedules, when it stops, and what it leaves behind."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from pmvge import MultiViewGraph, PMvGE, fitting
+from pmvge.errors import DivergedError
+from pmvge.objectives import Loss
+from pmvge.progress import Silent
+from pmvge.training import Checkpoints, Plan, Trainer
+
+# Two embeddings a side, the longest of length 5 and 3.
+SIDES = (torch.tensor([[3.0, 4.0], [1.0, 0.0]]), torch.tensor([[0.0, 1.0], [0.0, 3.0]]))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def graph():
+    """60 links, so that 20 a step make 3 steps an epoch."""
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(40, 4)), rng.normal(size=(30, 3))
+    order = np.argsort(-(a[:, :1] * b[:, 0] + 0.3 * rng.normal(size=(40, 30))).ravel())[:60]
+    links = {("a", "b"): (order // 30, order % 30, rng.integers(1, 4, size=60))}
+    return MultiViewGraph({"a": a, "b": b}, links)
+
+
+def pmvge(**settings):
+    defaults = {
+        "hidden_sizes": (8,),
+        "dropout": 0.0,
+        "batch_size": 20,
+        "max_steps": 30,
+        "learning_rate": 0.01,
+        "similarity": "inner",
+        "random_state": 0,
+        "progress": False,
+    }
+    return PMvGE(4, **defaults | settings)
+
+
+def plan(**settings):
+    defaults = {
+        "max_steps": 100,
+        "steps_per_epoch": 10.0,
+        "check_every": 25,
+        "learning_rate": 0.1,
+        "schedule": "constant",
+        "decay_every": 10,
+        "decay_factor": 0.5,
+        "weight_decay": 0.0,
+        "clip_norm": None,
+        "patience": None,
+    }
+    return Plan(**defaults | settings)
+
+
+def trainer(network, loss, **settings):
+    """A trainer that descends ``loss()``, whatever the batch."""
+    return Trainer(
+        network,
+        lambda batch, encode: Loss(loss(), [("a", "b")], [SIDES]),
+        iter(int, 1),  # zeros without end
+        np.random.default_rng(0),
+        None,
+        plan(**settings),
+        validate=None,
+        checkpoints=None,
+        watcher=Silent(),
+    )
+
+
+# -- schedules ------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 999), st.floats(1e-6, 10))
+def test_a_constant_rate_stays(step, rate):
+    assert plan(learning_rate=rate).learning_rate_at(step) == rate
+
+
+@given(st.integers(0, 999), st.integers(1, 200), st.floats(0.1, 1))
+def test_a_step_schedule_multiplies_once_every_so_many_steps(step, every, factor):
+    expected = 0.1
+    for _ in range(every, step + 1, every):
+        expected *= factor
+    made = plan(schedule="step", decay_every=every, decay_factor=factor)
+    assert made.learning_rate_at(step) == pytest.approx(expected)
+
+
+@given(st.integers(1, 1000), st.integers(0, 1000))
+def test_a_cosine_schedule_is_half_a_wave_from_the_rate_to_zero(max_steps, step):
+    made = plan(schedule="cosine", max_steps=max_steps)
+    at = made.learning_rate_at(min(step, max_steps))
+    assert at == pytest.approx(0.1 * math.cos(math.pi / 2 * min(step, max_steps) / max_steps) ** 2)
+    assert made.learning_rate_at(max_steps) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "rates"),
+    [
+        ("constant", [0.01] * 3),
+        ("step", [0.01 * 0.5**2, 0.01 * 0.5**4, 0.01 * 0.5**7]),
+        ("cosine", [0.005 * (1 + math.cos(math.pi * k / 75)) for k in (24, 49, 74)]),
+    ],
+)
+def test_fit_follows_the_schedule(graph, schedule, rates):
+    model = pmvge(schedule=schedule, decay_every=10, decay_factor=0.5, max_steps=75, patience=None)
+    history = model.fit(graph).history_
+    assert [record.step for record in history] == [25, 50, 75]
+    np.testing.assert_allclose([record.learning_rate for record in history], rates)
+
+
+# -- one step -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+def test_steps_are_those_of_adam_with_decay_of_matrices_only(decay):
+    torch.manual_seed(0)
+    ours, theirs = nn.Linear(3, 2), nn.Linear(3, 2)
+    theirs.load_state_dict(ours.state_dict())
+    x, target = torch.randn(5, 3), torch.randn(5, 2)
+    loop = trainer(ours, lambda: ((ours(x) - target) ** 2).sum(), weight_decay=decay)
+    adam = torch.optim.Adam(theirs.parameters(), lr=0.1)
+    for _ in range(5):
+        loop.descend(0)
+        adam.zero_grad()
+        ((theirs(x) - target) ** 2).sum().backward()
+        theirs.weight.data *= 1 - 0.1 * decay
+        adam.step()
+    torch.testing.assert_close(ours.weight, theirs.weight)
+    torch.testing.assert_close(ours.bias, theirs.bias)
+    assert loop.step == 5
+
+
+@pytest.mark.parametrize(("clip_norm", "norm"), [(None, 50.0), (80.0, 50.0), (2.0, 2.0)])
+def test_gradients_are_clipped_by_their_common_norm(clip_norm, norm):
+    layer = nn.Linear(1, 1)
+    loop = trainer(
+        layer, lambda: 30 * layer.weight.sum() + 40 * layer.bias.sum(), clip_norm=clip_norm
+    )
+    loop.descend(0)
+    gradient = torch.stack([layer.weight.grad.sum(), layer.bias.grad.sum()])
+    torch.testing.assert_close(gradient, torch.tensor([30.0, 40.0]) * norm / 50, rtol=1e-4, atol=0)
+
+
+def test_parameters_that_are_frozen_stay(graph):
+    module = nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 4))
+    module[0].requires_grad_(False)
+    model = pmvge(encoder={"a": module}, patience=None)
+    x = torch.from_numpy(graph.views["a"].astype(np.float32))
+    with torch.no_grad():
+        hidden, before = module[0](x), module(x).numpy()
+    after = model.fit(graph).embeddings_["a"]
+    # What comes out is another linear map of the same hidden layer.
+    design = np.column_stack([hidden.numpy(), np.ones(40)])
+    residual = np.linalg.lstsq(design, after, rcond=None)[0]
+    np.testing.assert_allclose(design @ residual, after, atol=1e-4)
+    assert not np.allclose(after, before, atol=1e-2)
+
+
+# -- how long -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limits", "steps"),
+    [
+        ({"max_steps": 7, "max_epochs": None}, 7),
+        ({"max_steps": None, "max_epochs": 4}, 12),
+        ({"max_steps": None, "max_epochs": 1.5}, 5),
+        ({"max_steps": None, "max_epochs": 0.01}, 1),
+        ({"max_steps": 10, "max_epochs": 4}, 10),
+        ({"max_steps": 20, "max_epochs": 4}, 12),
+        ({"max_steps": None, "max_epochs": None}, 1000),
+        ({"max_steps": None, "max_epochs": 4, "batch_size": 500}, 4),  # no more draws than links
+        ({"max_steps": None, "max_epochs": 4, "scheme": "paper", "negative_rate": 3}, 48),
+    ],
+)
+def test_training_is_as_long_as_it_was_asked_to_be(graph, limits, steps):
+    history = pmvge(patience=None, **limits).fit(graph).history_
+    assert history[-1].step == steps
+
+
+def test_the_default_length_is_thirty_epochs_when_they_are_longer(graph, monkeypatch):
+    monkeypatch.setattr(fitting, "STEPS", 5)
+    assert pmvge(patience=None, max_steps=None).fit(graph).history_[-1].step == 90
+
+
+def test_an_epoch_is_as_many_draws_as_there_are_links(graph):
+    history = pmvge(patience=None, max_steps=50).fit(graph).history_
+    assert [record.epoch for record in history] == pytest.approx([25 / 3, 50 / 3])
+
+
+def test_the_loss_of_a_record_is_the_mean_since_the_last(graph):
+    layer, values = nn.Linear(1, 1), iter(range(1, 101))
+    loop = trainer(layer, lambda: layer.weight.sum() * 0 + next(values), max_steps=60)
+    assert [record.loss for record in loop.run()] == [13.0, 38.0, 55.5]
+
+
+# -- early stopping -------------------------------------------------------------------------
+
+
+def gain(held, Y):
+    """The profile likelihood of held-out links per unit of weight over g = 0, by brute force."""
+    total = 0.0
+    for (a, b), links in held.links.items():
+        g = Y[a].astype(np.float64) @ Y[b].astype(np.float64).T
+        W = links.matrix().toarray()
+        total += (W * g).sum() - W.sum() * np.log(np.exp(g).mean())
+    return total / held.total_weight
+
+
+def noise(seed):
+    """A graph whose held-out links cannot be learned: validation soon gets worse."""
+    rng = np.random.default_rng(seed)
+    views = {"a": np.random.default_rng(0).normal(size=(40, 8)), "b": 30, "c": 12}
+    rows = rng.integers(40, size=80)
+    links = {
+        ("a", "b"): (rows, rng.integers(30, size=80), rng.integers(1, 4, size=80)),
+        ("a", "c"): (rows, rng.integers(12, size=80)),
+    }
+    return MultiViewGraph(views, links)
+
+
+@pytest.mark.parametrize("scheme", ["block", "paper"])
+@pytest.mark.parametrize("patience", [1, 3])
+def test_the_best_weights_are_restored_when_patience_runs_out(scheme, patience):
+    train, held = noise(1), noise(2)
+    model = pmvge(scheme=scheme, patience=patience, max_steps=1000, batch_norm=True)
+    history = model.fit(train, validation=held).history_
+    best = history.best
+    assert gain(held, model.embeddings_) == pytest.approx(best.validation, rel=1e-4, abs=1e-5)
+    assert best.validation == max(record.validation for record in history)
+    assert history[-1].step == best.step + patience * 25 < 1000
+    assert history[-1].validation < best.validation - 1e-3
+
+
+def test_the_best_weights_are_restored_at_the_last_step_too():
+    train, held = noise(1), noise(2)
+    model = pmvge(patience=100, max_steps=110).fit(train, validation=held)
+    assert [record.step for record in model.history_] == [25, 50, 75, 100, 110]
+    assert model.history_.best.step < 110
+    assert gain(held, model.embeddings_) == pytest.approx(model.history_.best.validation, rel=1e-4)
+
+
+def test_links_held_out_for_validation_are_not_trained_on(graph, monkeypatch):
+    seen = []
+
+    def record(*arguments):
+        seen.append(fitting_hold_out(*arguments))
+        return seen[-1]
+
+    fitting_hold_out = fitting.hold_out_links
+    monkeypatch.setattr(fitting, "hold_out_links", record)
+    model = pmvge(validation_fraction=0.25, max_steps=60).fit(graph)
+    ((kept, held),) = seen
+    assert (kept.n_links, held.n_links) == (45, 15)
+    assert gain(held, model.embeddings_) == pytest.approx(model.history_.best.validation, rel=1e-4)
+    # alpha is computed from all links all the same.
+    Z = np.exp(model.embeddings_["a"].astype(np.float64) @ model.embeddings_["b"].T).sum()
+    assert model.alpha_[0, 1] == pytest.approx(graph.total_weight / Z, rel=1e-5)
+
+
+def test_alpha_counts_the_links_of_a_validation_graph():
+    train, held = noise(1), noise(2)
+    model = pmvge().fit(train, validation=held)
+    Z = np.exp(model.embeddings_["a"].astype(np.float64) @ model.embeddings_["b"].T).sum()
+    total = train.links["a", "b"].total + held.links["a", "b"].total
+    assert model.alpha_[0, 1] == pytest.approx(total / Z, rel=1e-5)
+
+
+def test_without_patience_nothing_is_held_out_and_all_steps_are_made(graph, monkeypatch):
+    monkeypatch.setattr(fitting, "hold_out_links", None)  # nobody may call it
+    history = pmvge(patience=None, max_steps=60).fit(graph).history_
+    assert [record.step for record in history] == [25, 50, 60]
+    assert all(record.validation is None for record in history)
+    assert history.best is None
+
+
+def test_a_single_link_cannot_be_held_out():
+    graph = MultiViewGraph({"a": 3, "b": 2}, {("a", "b"): ([0], [1])})
+    history = pmvge(patience=1, max_steps=60).fit(graph).history_
+    assert history[-1].step == 60
+    assert history.best is None
+
+
+# -- divergence -----------------------------------------------------------------------------
+
+
+class Poisoned(nn.Module):
+    """A linear map whose output, or gradient, is spoilt at the n-th training call."""
+
+    def __init__(self, at, what):
+        super().__init__()
+        self.linear, self.calls, self.at, self.what = nn.Linear(4, 4), 0, at, what
+
+    def forward(self, x):
+        y = self.linear(x)
+        self.calls += self.training
+        if self.training and self.calls == self.at:
+            if self.what == "output":
+                return y * math.nan
+            y.register_hook(lambda gradient: gradient * math.inf)
+        return y
+
+
+@pytest.mark.parametrize(
+    ("what", "says"), [("output", "loss is nan"), ("gradient", r"gradient is (nan|inf)")]
+)
+def test_a_number_that_is_not_finite_stops_training_where_it_appears(graph, what, says):
+    model = pmvge(encoder={"a": Poisoned(6, what)}, learning_rate=0.025)
+    with pytest.raises(DivergedError, match=rf"at step 6 on the links \('a', 'b'\): the {says}"):
+        model.fit(graph)
+
+
+def test_divergence_says_how_large_the_numbers_were_and_what_to_try(graph):
+    model = pmvge(scheme="paper", learning_rate=5.0, clip_norm=None, max_steps=500)
+    with pytest.raises(DivergedError) as caught:
+        model.fit(graph)
+    message = str(caught.value)
+    (largest,) = re.findall(r"with similarities up to (\S+) and learning rate 5\. ", message)
+    assert not float(largest) < 80  # where exp(g) comes near the end of float32
+    for advice in ("smaller learning_rate", "scheme='block'", "similarity='cosine'", "standardize"):
+        assert advice in message
+
+
+def test_the_largest_similarity_is_that_of_the_longest_vectors():
+    layer = nn.Linear(1, 1)
+    loop = trainer(layer, lambda: layer.weight.sum() * math.nan)
+    with pytest.raises(DivergedError, match=r"loss is nan, with similarities up to 15 and learn"):
+        loop.descend(0)
+
+
+def test_the_same_rate_is_no_trouble_for_the_advice(graph):
+    pmvge(scheme="block", similarity="cosine", learning_rate=5.0, clip_norm=None).fit(graph)
+
+
+# -- when a checkpoint is due ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("every_steps", "every_seconds", "step", "seconds", "due"),
+    [
+        (10, None, 20, 0.0, True),
+        (10, None, 21, 999.0, False),
+        (None, 60.0, 20, 59.0, False),
+        (None, 60.0, 21, 60.0, True),
+        (10, 60.0, 21, 61.0, True),
+        (10, 60.0, 20, 0.0, True),
+        (None, None, 20, 1e9, False),
+    ],
+)
+def test_checkpoints_are_due_by_steps_or_by_seconds(
+    tmp_path, every_steps, every_seconds, step, seconds, due
+):
+    assert Checkpoints(tmp_path, every_steps, every_seconds, "", 0).due(step, seconds) == due
