@@ -15,7 +15,15 @@ from scipy import sparse
 
 from pmvge import features
 from pmvge.errors import GraphError, InputError
-from pmvge.features import SparseRows, check_features, column_statistics, row_scale, row_shape, take
+from pmvge.features import (
+    SparseRows,
+    check_features,
+    column_statistics,
+    freeze,
+    row_scale,
+    row_shape,
+    take,
+)
 
 CPU = torch.device("cpu")
 DENSE = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 0.0], [0.0, -3.0, 0.5]])
@@ -83,6 +91,15 @@ def test_a_csr_view_shares_the_callers_memory_and_is_read_only() -> None:
         with pytest.raises(ValueError, match="read-only"):
             getattr(checked, name)[0] = 1
         getattr(X, name)[0] += 0
+
+
+@pytest.mark.parametrize("X", [DENSE.copy(), sparse.csr_array(DENSE)], ids=["dense", "csr"])
+def test_freezing_leaves_the_original_writable(X) -> None:
+    frozen = freeze(X)
+    array, original = (frozen, X) if isinstance(X, np.ndarray) else (frozen.data, X.data)
+    assert np.shares_memory(array, original)
+    assert not array.flags.writeable
+    assert original.flags.writeable
 
 
 def test_repeated_and_unsorted_csr_entries_add_up_in_a_copy() -> None:
@@ -171,8 +188,8 @@ def test_numbers_that_are_not_finite_are_counted_and_the_first_is_named(value, s
 def test_a_bad_entry_of_a_csr_view_is_named_by_row_and_column(value) -> None:
     X = np.eye(9, 4)
     X[2] = X[7] = [0, 1, 1, 1]
-    X[7, 2] = X[7, 3] = value
-    with pytest.raises(GraphError, match=rf"^here: .* got 2 .*first is {value} at \[7, 2\]$"):
+    X[7, 1] = X[7, 3] = value
+    with pytest.raises(GraphError, match=rf"^here: .* got 2 .*first is {value} at \[7, 1\]$"):
         check_features("here", sparse.csr_array(X))
 
 
@@ -239,15 +256,23 @@ def test_column_statistics_come_from_evenly_spaced_rows(monkeypatch) -> None:
     np.testing.assert_allclose(deviation, X[[0, 3, 6, 9]].std(0), rtol=1e-5)
 
 
-@pytest.mark.parametrize("constant", [0.0, 0.1, -1e8])
+@pytest.mark.parametrize("constant", [0.0, 0.1, -0.1, -1e8])
 def test_a_constant_column_has_deviation_one(constant) -> None:
     mean, deviation = column_statistics(np.full((1001, 1), constant))
     assert mean[0] == np.float32(constant)
     assert deviation[0] == 1
 
 
+def test_column_means_are_added_in_double_precision() -> None:
+    X = np.full((2**16, 2), 0.1, np.float32)
+    X[0] = 2**22
+    np.testing.assert_allclose(column_statistics(X)[0], X.astype(float).mean(0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8])
 @pytest.mark.usefixtures("tiny_chunks")
-def test_row_scale_is_the_root_mean_square_of_row_norms() -> None:
-    expected = np.sqrt((np.linalg.norm(DENSE, axis=1) ** 2).mean())
-    assert row_scale(sparse.csr_array(DENSE)) == pytest.approx(expected)
+def test_row_scale_is_the_root_mean_square_of_row_norms(dtype) -> None:
+    X = (40 * DENSE[:2]).astype(dtype)
+    expected = np.sqrt((np.linalg.norm(X.astype(float), axis=1) ** 2).mean())
+    assert row_scale(sparse.csr_array(X)) == pytest.approx(expected)
     assert row_scale(sparse.csr_array((3, 2))) == 1
