@@ -2,7 +2,7 @@
 
 Each candidate is the default with one thing changed. Digits: share of unseen images (observed pair)
 and profiles (never linked to names) that find their name. Synthetic Poisson links: ROC AUC between
-unseen nodes. Cora, if PMVGE_DATA holds it: accuracy and NMI in settings (A) and (B). Means over seeds.
+unseen nodes. Cora, if PMVGE_DATA holds it: accuracy and NMI, settings (A) and (B). Means of seeds.
 
     PMVGE_DATA=path/to/data python benchmarks/defaults.py
 """

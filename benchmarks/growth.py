@@ -18,9 +18,9 @@ from plotly import graph_objects
 from step import median_times
 
 from pmvge import MultiViewGraph, PMvGE
+from pmvge.encoders import EncoderSpec
 from pmvge.fitting import make_trainer
 from pmvge.network import MultiViewEncoder, choose_encoders, schemas_of
-from pmvge.encoders import EncoderSpec
 from pmvge.progress import Silent
 
 SIZES = (10_000, 100_000, 1_000_000)

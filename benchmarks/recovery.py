@@ -1,7 +1,7 @@
 """Does training find what is there? Links between nodes never seen, Poisson with a known truth.
 
 For each problem (weak or strong signal, linear or non-linear features) and each way of training
-(``block``, ``paper``, and all pairs exactly): ROC AUC, expected over observed weight (E/O), seconds.
+(``block``, ``paper``, and all pairs exactly): ROC AUC, expected over observed weight, seconds.
 All pairs is the optimum that sampling is measured against.
 
     python benchmarks/recovery.py            # block on 20 seeds, the others on the first 5

@@ -37,7 +37,9 @@ def problem(p: int, rng: np.random.Generator) -> MultiViewGraph:
     return MultiViewGraph(views, {("left", "right"): (ends[0], ends[1])})
 
 
-def step_of(p: int, hidden: int, K: int, graph: MultiViewGraph, **options: object) -> Callable[[], None]:
+def step_of(
+    p: int, hidden: int, K: int, graph: MultiViewGraph, **options: object
+) -> Callable[[], None]:
     settings = PMvGE(
         n_components=K, batch_size=LINKS, negative_rate=UNIFORM / LINKS, random_state=0
     ).get_params()

@@ -151,9 +151,15 @@ def test_a_misspelt_encoder_is_guessed(graph, name):
 # -- encoders -------------------------------------------------------------------------------
 
 
-class Wide(nn.Module):
+class Puts(nn.Module):
+    """Puts out zeros, (rows, *shape) or only *shape."""
+
+    def __init__(self, *shape, rows=True):
+        super().__init__()
+        self.shape, self.rows = shape, rows
+
     def forward(self, x):
-        return torch.zeros(len(x), 2, 3)
+        return torch.zeros(*([len(x)] if self.rows else []), *self.shape)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +170,10 @@ class Wide(nn.Module):
             r"view 'image': encoder: expected an output of shape \(2, 3\), n_components wide, "
             r"got \(2, 2\)",
         ),
-        ({"image": Wide()}, r"view 'image': encoder: expected .* \(2, 3\), .* got \(2, 2, 3\)"),
+        ({"image": Puts(3, 3)}, r"view 'image': encoder: expected .* \(2, 3\), .* got \(2, 3, 3\)"),
+        ({"image": Puts(1, 3, rows=False)}, r"'image': .* shape \(2, 3\), .* got \(1, 3\)"),
+        ({"image": Puts()}, r"'image': .* shape \(2, 3\), .* got \(2,\)"),
+        ({"tag": Puts(2)}, r"'tag': .* shape \(2, 3\), .* got \(2, 2\)"),
         ({"image": nn.Linear(5, 3)}, r"view 'image': encoder: failed on 2 rows of shape \(4,\): "),
         ({"word": nn.Linear(5, 3)}, r"view 'word': encoder: failed on 2 rows of shape \(6,\): "),
         ({"image": "identity"}, "'identity' keeps the 4 columns, but n_components is 3"),

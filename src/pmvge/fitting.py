@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,11 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
-from pmvge import storage
+from pmvge.checkpoints import Checkpoints, fingerprint, saved_seed
 from pmvge.encoders import EncoderSpec, batch_norms
-from pmvge.errors import GraphError, ParameterError, StorageError
+from pmvge.errors import GraphError, ParameterError
 from pmvge.features import take
 from pmvge.graph import MultiViewGraph
 from pmvge.history import History
@@ -41,7 +38,7 @@ from pmvge.parameters import check_parameters, pick_device, pick_seed
 from pmvge.progress import Watcher, watcher
 from pmvge.sampling import BlockSampler, PairSampler
 from pmvge.split import hold_out_links
-from pmvge.training import Checkpoints, Plan, Trainer
+from pmvge.training import Plan, Trainer
 
 EPOCHS, STEPS = 30, 1000  # the default length of training: whichever is longer
 CHECK = (25, 500)  # steps between checks: an epoch, within these bounds
@@ -96,8 +93,8 @@ def fit(
         check_outputs(network, graph, K)
         with watcher(settings["progress"]) as progress:
             trainer = make_trainer(settings, network, kept, held, device, seed, progress)
-            if resume and trainer.checkpoints:
-                _resume(trainer, trainer.checkpoints)
+            if resume and trainer.checkpoints and (saved := trainer.checkpoints.read()):
+                trainer.resume(*saved)
             history = trainer.run()
     embeddings = {
         view: embed_rows(network, view, X, np.arange(n) if X is None else None, K)
@@ -291,17 +288,13 @@ def _alphas(
     return alphas
 
 
-# -- checkpoints ----------------------------------------------------------------------------
-
-
 def _pick_seed(settings: dict[str, Any], resume: bool) -> int:
     """A seed from ``random_state``; a run that had no fixed one goes on with its own."""
-    seed, folder = pick_seed(settings["random_state"]), settings["checkpoint_dir"]
-    fixed = isinstance(settings["random_state"], Integral)
-    if fixed or not resume or not storage.exists(Path(folder), "checkpoint"):
+    seed = pick_seed(settings["random_state"])
+    if not resume or isinstance(settings["random_state"], Integral):
         return seed
-    content, _ = storage.read(Path(folder), "checkpoint")
-    return int(content["seed"])
+    saved = saved_seed(Path(settings["checkpoint_dir"]))
+    return seed if saved is None else saved
 
 
 def _checkpoints(
@@ -313,54 +306,6 @@ def _checkpoints(
         Path(settings["checkpoint_dir"]),
         settings["checkpoint_steps"],
         settings["checkpoint_seconds"],
-        _fingerprint(settings, network, graph, seed),
+        fingerprint(settings, network, graph, seed),
         seed,
     )
-
-
-# What may change between a run and its continuation.
-_FREE = {"max_epochs", "max_steps", "patience", "progress", "device", "random_state"}
-
-
-def _fingerprint(
-    settings: dict[str, Any], network: MultiViewEncoder, graph: MultiViewGraph, seed: int
-) -> str:
-    """A hash of the problem: settings, seed, weight shapes, links, a sample of the features."""
-    digest = hashlib.sha256()
-    kept = {k: str(v) for k, v in settings.items() if k not in _FREE and "checkpoint" not in k}
-    kept["encoder"] = _encoder_text(settings["encoder"])
-    shapes = {name: list(tensor.shape) for name, tensor in network.state_dict().items()}
-    digest.update(json.dumps([kept, dict(graph.sizes), shapes, seed], sort_keys=True).encode())
-    for pair, links in graph.links.items():
-        digest.update(repr(pair).encode())
-        for part in (links.rows, links.cols, links.weights):
-            digest.update(part.tobytes())
-    for X in graph.views.values():
-        if X is not None:
-            sample = X[:: max(1, X.shape[0] // 64)]
-            arrays = [sample]
-            if not isinstance(sample, np.ndarray):
-                arrays = [sample.indptr, sample.indices, sample.data]
-            for array in arrays:
-                digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
-
-
-def _encoder_text(encoder: Any) -> str:
-    """The ``encoder`` setting in words that are the same in every process."""
-    if isinstance(encoder, Mapping):
-        return str({view: _encoder_text(encoder[view]) for view in sorted(encoder)})
-    return type(encoder).__qualname__ if isinstance(encoder, nn.Module) else repr(encoder)
-
-
-def _resume(trainer: Trainer, checkpoints: Checkpoints) -> None:
-    """Put the trainer where the checkpoint is; without a checkpoint it starts fresh."""
-    if not storage.exists(checkpoints.folder, "checkpoint"):
-        return
-    content, parts = storage.read(checkpoints.folder, "checkpoint")
-    if content["fingerprint"] != checkpoints.fingerprint:
-        raise StorageError(
-            f"{checkpoints.folder}: this checkpoint belongs to other data or other settings; "
-            "use another checkpoint_dir, or resume=False to overwrite it"
-        )
-    trainer.resume(content, storage.read_tensors(parts["state.safetensors"]))

@@ -6,20 +6,17 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from pmvge import storage
+from pmvge.checkpoints import Checkpoints, Tensors
 from pmvge.errors import DivergedError
 from pmvge.history import History, Record
 from pmvge.objectives import Encode, Objective
 from pmvge.progress import Watcher
-
-Tensors = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -44,22 +41,6 @@ class Plan:
         if self.schedule == "cosine":
             return self.learning_rate * 0.5 * (1 + math.cos(math.pi * step / self.max_steps))
         return self.learning_rate
-
-
-@dataclass
-class Checkpoints:
-    """Where and how often the state of a run is written."""
-
-    folder: Path
-    every_steps: int | None
-    every_seconds: float | None
-    fingerprint: str  # of the problem: another one's checkpoint is refused
-    seed: int  # of the run: what goes on without a fixed seed takes it from here
-
-    def due(self, step: int, seconds_since: float) -> bool:
-        """Whether to write now."""
-        by_steps = self.every_steps is not None and step % self.every_steps == 0
-        return by_steps or (self.every_seconds is not None and seconds_since >= self.every_seconds)
 
 
 class Trainer:
@@ -172,19 +153,17 @@ class Trainer:
     def _write_if_due(self) -> None:
         since = time.perf_counter() - self._last_write
         if self.checkpoints and (self.finished or self.checkpoints.due(self.step, since)):
-            self.write_checkpoint(self.checkpoints)
+            self.checkpoints.write(*self.snapshot())
             self._last_write = time.perf_counter()
 
-    def write_checkpoint(self, checkpoints: Checkpoints) -> None:
-        """Write all that a later process needs to go on as if nothing had happened."""
+    def snapshot(self) -> tuple[dict[str, Any], Tensors]:
+        """All that a later process needs to go on as if nothing had happened."""
         tensors = {f"network.{k}": v for k, v in self.network.state_dict().items()}
         tensors |= {f"best.{k}": v for k, v in self.best_weights.items()}
         for index, state in self.optimizer.state_dict()["state"].items():
             tensors |= {f"adam.{index}.{k}": v for k, v in state.items()}
         tensors["torch_rng"] = torch.get_rng_state()
         content = {
-            "fingerprint": checkpoints.fingerprint,
-            "seed": str(checkpoints.seed),
             "step": self.step,
             "stale": self.stale,
             "best": self.best,
@@ -194,15 +173,10 @@ class Trainer:
             "objective": self.objective.state(),
             "numpy_rng": self.rng.bit_generator.state,
         }
-        storage.commit(
-            checkpoints.folder,
-            "checkpoint",
-            content,
-            {"state.safetensors": storage.tensors_writer(tensors)},
-        )
+        return content, tensors
 
     def resume(self, content: dict[str, Any], tensors: Tensors) -> None:
-        """Go back to the state of a checkpoint."""
+        """Go back to a snapshot."""
         parts: dict[str, Tensors] = {"network": {}, "best": {}, "adam": {}, "torch_rng": {}}
         for name, tensor in tensors.items():
             part, _, rest = name.partition(".")

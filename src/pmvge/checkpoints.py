@@ -1,0 +1,96 @@
+"""Checkpoints: the state of a training run on disk, and which run it belongs to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from pmvge import storage
+from pmvge.errors import StorageError
+from pmvge.graph import MultiViewGraph
+
+Tensors = dict[str, torch.Tensor]
+
+# What may change between a run and its continuation.
+_FREE = {"max_epochs", "max_steps", "patience", "progress", "device", "random_state"}
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where and how often the state of a run is written."""
+
+    folder: Path
+    every_steps: int | None
+    every_seconds: float | None
+    fingerprint: str  # of the problem: another one's checkpoint is refused
+    seed: int  # of the run: what goes on without a fixed seed takes it from here
+
+    def due(self, step: int, seconds_since: float) -> bool:
+        """Whether to write now."""
+        by_steps = self.every_steps is not None and step % self.every_steps == 0
+        return by_steps or (self.every_seconds is not None and seconds_since >= self.every_seconds)
+
+    def write(self, content: Mapping[str, Any], tensors: Tensors) -> None:
+        """Replace the checkpoint, atomically."""
+        mark = {"fingerprint": self.fingerprint, "seed": str(self.seed)}
+        parts = {"state.safetensors": storage.tensors_writer(tensors)}
+        storage.commit(self.folder, "checkpoint", {**mark, **content}, parts)
+
+    def read(self) -> tuple[dict[str, Any], Tensors] | None:
+        """The content and tensors that were written last; None if there is no checkpoint."""
+        if not storage.exists(self.folder, "checkpoint"):
+            return None
+        content, parts = storage.read(self.folder, "checkpoint")
+        if content["fingerprint"] != self.fingerprint:
+            raise StorageError(
+                f"{self.folder}: this checkpoint belongs to other data or other settings; "
+                "use another checkpoint_dir, or resume=False to overwrite it"
+            )
+        return content, storage.read_tensors(parts["state.safetensors"])
+
+
+def saved_seed(folder: Path) -> int | None:
+    """The seed of the run whose checkpoint is in the folder, if there is one."""
+    if not storage.exists(folder, "checkpoint"):
+        return None
+    content, _ = storage.read(folder, "checkpoint")
+    return int(content["seed"])
+
+
+def fingerprint(
+    settings: Mapping[str, Any], network: nn.Module, graph: MultiViewGraph, seed: int
+) -> str:
+    """A hash of the problem: settings, seed, weight shapes, links, a sample of the features."""
+    digest = hashlib.sha256()
+    kept = {k: str(v) for k, v in settings.items() if k not in _FREE and "checkpoint" not in k}
+    kept["encoder"] = _encoder_text(settings["encoder"])
+    shapes = {name: list(tensor.shape) for name, tensor in network.state_dict().items()}
+    digest.update(json.dumps([kept, dict(graph.sizes), shapes, seed], sort_keys=True).encode())
+    for pair, links in graph.links.items():
+        digest.update(repr(pair).encode())
+        for part in (links.rows, links.cols, links.weights):
+            digest.update(part.tobytes())
+    for X in graph.views.values():
+        if X is not None:
+            sample = X[:: max(1, X.shape[0] // 64)]
+            arrays = [sample]
+            if not isinstance(sample, np.ndarray):
+                arrays = [sample.indptr, sample.indices, sample.data]
+            for array in arrays:
+                digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _encoder_text(encoder: Any) -> str:
+    """The ``encoder`` setting in words that are the same in every process."""
+    if isinstance(encoder, Mapping):
+        return str({view: _encoder_text(encoder[view]) for view in sorted(encoder)})
+    return type(encoder).__qualname__ if isinstance(encoder, nn.Module) else repr(encoder)
