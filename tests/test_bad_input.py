@@ -15,14 +15,6 @@ from pmvge.errors import GraphError, InputError, NotFitted, NotInductive, Parame
 from pmvge.training import Trainer
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def tables():
     rng = np.random.default_rng(0)
     views = {

@@ -26,14 +26,6 @@ STAGES = [
 ]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def commit(folder, value):
     """Write a number as content, and as tensors in two files."""
     parts = {

@@ -23,14 +23,6 @@ from pmvge.network import (
 DEFAULTS = EncoderSpec("mlp", (8,), "relu", "identity", False, 0.0, None, True)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
 def graph():
     """Dense a and b of one dimension, sparse s, images, and featureless t."""
@@ -231,6 +223,19 @@ def test_fit_leaves_the_users_module_alone(graph):
 def test_a_fixed_encoder_gives_its_rows_and_the_others_learn(graph):
     model = fit(graph, {"a": "identity"}, similarity="inner")
     np.testing.assert_allclose(model.embeddings_["a"], graph.views["a"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["identity", "frozen"])
+def test_without_anything_to_learn_no_step_is_made(graph, kind):
+    X = graph.views["a"]
+    pair = MultiViewGraph({"a": X, "b": X}, {("a", "b"): (np.arange(30), np.arange(30))})
+    module = nn.Linear(4, 4).requires_grad_(False)
+    model = fit(
+        pair, "identity" if kind == "identity" else {"a": module, "b": module}, similarity="inner"
+    )
+    assert len(model.history_) == 0
+    g = model.embeddings_["a"].astype(np.float64) @ model.embeddings_["b"].T
+    assert model.alpha_[0, 1] == pytest.approx(30 / np.exp(g).sum())
 
 
 @pytest.mark.parametrize("scheme", ["block", "paper"])

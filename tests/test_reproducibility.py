@@ -30,14 +30,6 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def tables(seed=0):
     """Views and links, with weights, of a dense, a sparse and a featureless view."""
     rng = np.random.default_rng(seed)

@@ -46,14 +46,6 @@ class Tied(nn.Module):
         return self.second(torch.tanh(self.first(x)))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def make_graph(names=("a", "b", "s", "t"), ids=None):
     """Two dense views of one dimension, a sparse one, and a featureless one."""
     rng = np.random.default_rng(0)

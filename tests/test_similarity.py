@@ -17,14 +17,6 @@ entries = st.floats(1 / 64, 100, width=32) | st.floats(-100, -1 / 64, width=32)
 matrices = arrays(np.float32, array_shapes(min_dims=2, max_dims=2, max_side=6), elements=entries)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
 def graph():
     rng = np.random.default_rng(0)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from hypothesis import example as with_example
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +37,8 @@ def entries(graph: MultiViewGraph) -> dict:
     }
 
 
+@with_example(1, 0.9, 0)
+@with_example(5, 0.99, 0)
 @given(st.integers(1, 40), FRACTIONS, SEEDS)
 def test_held_out_links_and_the_others_make_up_the_graph(n_links, fraction, seed) -> None:
     graph = example(n_links)

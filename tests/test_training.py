@@ -20,14 +20,6 @@ from pmvge.training import Checkpoints, Plan, Trainer
 SIDES = (torch.tensor([[3.0, 4.0], [1.0, 0.0]]), torch.tensor([[0.0, 1.0], [0.0, 3.0]]))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
 def graph():
     """60 links, so that 20 a step make 3 steps an epoch."""
@@ -68,7 +60,7 @@ def plan(**settings):
     return Plan(**defaults | settings)
 
 
-def trainer(network, loss, **settings):
+def trainer(network, loss, validate=None, **settings):
     """A trainer that descends ``loss()``, whatever the batch."""
     return Trainer(
         network,
@@ -77,7 +69,7 @@ def trainer(network, loss, **settings):
         np.random.default_rng(0),
         None,
         plan(**settings),
-        validate=None,
+        validate=validate,
         checkpoints=None,
         watcher=Silent(),
     )
@@ -132,13 +124,15 @@ def test_steps_are_those_of_adam_with_decay_of_matrices_only(decay):
     ours, theirs = nn.Linear(3, 2), nn.Linear(3, 2)
     theirs.load_state_dict(ours.state_dict())
     x, target = torch.randn(5, 3), torch.randn(5, 2)
-    loop = trainer(ours, lambda: ((ours(x) - target) ** 2).sum(), weight_decay=decay)
-    adam = torch.optim.Adam(theirs.parameters(), lr=0.1)
-    for _ in range(5):
+    settings = {"weight_decay": decay, "schedule": "step", "decay_every": 2, "decay_factor": 0.5}
+    loop = trainer(ours, lambda: ((ours(x) - target) ** 2).sum(), **settings)
+    adam = torch.optim.Adam(theirs.parameters())
+    for rate in (0.1, 0.1, 0.05, 0.05, 0.025):
         loop.descend(0)
+        adam.param_groups[0]["lr"] = rate
         adam.zero_grad()
         ((theirs(x) - target) ** 2).sum().backward()
-        theirs.weight.data *= 1 - 0.1 * decay
+        theirs.weight.data *= 1 - rate * decay
         adam.step()
     torch.testing.assert_close(ours.weight, theirs.weight)
     torch.testing.assert_close(ours.bias, theirs.bias)
@@ -255,6 +249,34 @@ def test_the_best_weights_are_restored_at_the_last_step_too():
     assert gain(held, model.embeddings_) == pytest.approx(model.history_.best.validation, rel=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("validations", "patience", "checks", "best"),
+    [
+        ([1, 2, 3, 4], 1, 4, 4),
+        ([4, 3, 2, 1], 1, 2, 1),
+        ([4, 4, 4, 4], 2, 3, 1),  # no better is not better
+        ([1, 0, 2, 1, 0, 9], 2, 5, 3),  # patience is new after each best
+        ([1, 0, 2, 1, 3, 2], 2, 6, 5),
+        ([-5, -6, -4, -7, -8], 3, 5, 3),
+        ([3, 2, 1], None, 3, 1),
+    ],
+)
+def test_patience_counts_checks_without_a_better_validation(validations, patience, checks, best):
+    layer, script = nn.Linear(1, 1), iter(validations)
+    weights = []
+
+    def validate():
+        weights.append(layer.weight.detach().clone())
+        return float(next(script))
+
+    settings = {"max_steps": 25 * len(validations), "patience": patience}
+    loop = trainer(layer, lambda: (layer.weight + 5).square().sum(), validate, **settings)
+    history = loop.run()
+    assert [record.validation for record in history] == validations[:checks]
+    assert history[-1].step == 25 * checks
+    assert torch.equal(layer.weight, weights[best - 1])
+
+
 def test_links_held_out_for_validation_are_not_trained_on(graph, monkeypatch):
     seen = []
 
@@ -336,11 +358,16 @@ def test_divergence_says_how_large_the_numbers_were_and_what_to_try(graph):
         assert advice in message
 
 
-def test_the_largest_similarity_is_that_of_the_longest_vectors():
+@pytest.mark.parametrize(("factor", "shift", "value"), [(math.nan, 0, "nan"), (1, math.inf, "inf")])
+def test_the_largest_similarity_is_that_of_the_longest_vectors(factor, shift, value):
     layer = nn.Linear(1, 1)
-    loop = trainer(layer, lambda: layer.weight.sum() * math.nan)
-    with pytest.raises(DivergedError, match=r"loss is nan, with similarities up to 15 and learn"):
+    loop = trainer(layer, lambda: layer.weight.sum() * factor + shift)
+    before = layer.weight.detach().clone()
+    with pytest.raises(
+        DivergedError, match=rf"loss is {value}, with similarities up to 15 and lea"
+    ):
         loop.descend(0)
+    assert torch.equal(layer.weight, before)  # the step was not made
 
 
 def test_the_same_rate_is_no_trouble_for_the_advice(graph):
