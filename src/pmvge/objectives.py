@@ -112,37 +112,34 @@ def log_block_partition(left: torch.Tensor, right: torch.Tensor, batch: LinkBatc
 
 
 class _LogBlockPartition(torch.autograd.Function):
-    """log-sum-exp over a block with one exp, reused in the backward pass.
+    r"""log-sum-exp over a block with one exp, reused in the backward pass.
 
-    The weights enter as two more columns of the product, so that no pass over the block adds them.
+    With :math:`E = \exp(g - \max g)` the sum is :math:`u^\top E v`, :math:`u = e^a, v = e^b`: the
+    weights touch the thin factors only, never the block.
     """
 
     @staticmethod
     def forward(
         ctx: Any, left: torch.Tensor, right: torch.Tensor, batch: LinkBatch
     ) -> torch.Tensor:
-        a = torch.from_numpy(batch.left.log_weight).to(left).unsqueeze(1)
-        b = torch.from_numpy(batch.right.log_weight).to(right).unsqueeze(1)
-        cells = (
-            torch.cat([left, a, torch.ones_like(a)], 1)
-            @ torch.cat([right, torch.ones_like(b), b], 1).T
-        )
+        u = torch.from_numpy(batch.left.log_weight).to(left).exp_()
+        v = torch.from_numpy(batch.right.log_weight).to(right).exp_()
+        E = left @ right.T
         rows, cols = (torch.from_numpy(index).to(left.device) for index in batch.masked)
-        cells[rows, cols] = -math.inf
-        largest = cells.max()
-        cells.sub_(largest).clamp_(min=SMALLEST).exp_()
+        E[rows, cols] = -math.inf
+        largest = E.max()
+        E.sub_(largest).clamp_(min=SMALLEST).exp_()
         if batch.corner:
-            cells[: batch.corner, : batch.corner] *= batch.corner_weight
-        total = cells.sum()
-        ctx.save_for_backward(left, right, cells, total)
+            E[: batch.corner, : batch.corner] *= batch.corner_weight
+        total = torch.dot(u, torch.mv(E, v))
+        ctx.save_for_backward(left, right, E, u / total, v)
         return total.log() + largest + math.log(batch.factor)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        left, right, cells, total = ctx.saved_tensors
-        scale = grad / total
-        # Scale the thin factor, not the block.
-        return cells @ (right * scale), cells.T @ (left * scale), None
+        left, right, E, u, v = ctx.saved_tensors
+        u, v = (grad * u).unsqueeze(1), v.unsqueeze(1)
+        return u * (E @ (v * right)), v * (E.T @ (u * left)), None
 
 
 class PairObjective:
