@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import numpy as np
@@ -69,6 +70,20 @@ def test_the_kernel_and_its_gradient_are_those_of_autograd(pair):
     assert ours.item() == pytest.approx(plain.item(), rel=1e-12)
     for mine, other in zip(ours_gradient, plain_gradient, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
+def test_a_loss_leaves_its_batch_as_it_was(pair):
+    """In the sampler's own precision, where tensors share memory with the batch."""
+    graph = graph_of(pair)
+    Y = {view: y.detach().float() for view, y in embeddings(graph).items()}
+    sampler = BlockSampler(graph, n_links=8, n_uniform=4, rng=np.random.default_rng(0))
+    batch = next(iter(sampler))
+    before = copy.deepcopy(batch)
+    BlockObjective(graph)(batch, encoder(Y))
+    for side, was in ((batch.left, before.left), (batch.right, before.right)):
+        np.testing.assert_array_equal(side.log_weight, was.log_weight)
+        np.testing.assert_array_equal(side.nodes, was.nodes)
 
 
 def test_a_whole_batch_is_the_profile_likelihood():

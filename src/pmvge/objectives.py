@@ -122,8 +122,8 @@ class _LogBlockPartition(torch.autograd.Function):
     def forward(
         ctx: Any, left: torch.Tensor, right: torch.Tensor, batch: LinkBatch
     ) -> torch.Tensor:
-        u = torch.from_numpy(batch.left.log_weight).to(left).exp_()
-        v = torch.from_numpy(batch.right.log_weight).to(right).exp_()
+        u = torch.from_numpy(batch.left.log_weight).to(left).exp()
+        v = torch.from_numpy(batch.right.log_weight).to(right).exp()
         E = left @ right.T
         rows, cols = (torch.from_numpy(index).to(left.device) for index in batch.masked)
         E[rows, cols] = -math.inf
