@@ -39,8 +39,9 @@ def test_the_best_record_has_the_highest_validation_and_is_the_first_such() -> N
     assert History([*UNSCORED, RECORDS[0]]).best is RECORDS[0]
 
 
-def test_validation_below_zero_can_be_the_best() -> None:
-    low = [Record(k, 0.0, 0.0, value, 0.1, 0.0) for k, value in enumerate([-3.0, -1.0, -2.0])]
+@pytest.mark.parametrize("highest", [-1.0, 0.0])
+def test_validation_of_zero_or_less_can_be_the_best(highest) -> None:
+    low = [Record(k, 0.0, 0.0, value, 0.1, 0.0) for k, value in enumerate([-3.0, highest, -2.0])]
     assert History(low).best is low[1]
 
 

@@ -29,13 +29,7 @@ def shown(**told) -> str:
 
 def test_the_bar_shows_steps_rate_and_scores() -> None:
     text = shown()
-    for part in (
-        "training",
-        "30/100",
-        "15 steps/s",
-        "loss -0.125",
-        "validation 0.500 (best 0.750)",
-    ):
+    for part in ("30/100", "15 steps/s", "validation 0.500, best 0.750"):
         assert part in text
 
 

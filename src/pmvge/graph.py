@@ -39,8 +39,8 @@ class MultiViewGraph:
     ids
         ``{name: ids}``, distinct integers or strings; by default ``0..n-1``.
     symmetrize
-        ``"sum"`` or ``"max"``: how to merge the two orders of a pair in a within-view table that
-        is neither symmetric nor one-sided.
+        ``"sum"`` or ``"max"``: how to merge the two orders of a pair in within-view tables, which
+        one that is neither symmetric nor one-sided needs. A symmetric table is doubled by "sum".
 
     Examples
     --------

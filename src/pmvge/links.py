@@ -150,8 +150,6 @@ def _read(
                 f"{where}: expected three lists of one length, got shapes {rows.shape}, "
                 f"{cols.shape} and {weights.shape}"
             )
-        if not len(rows):
-            rows, cols = rows.astype(np.int64), cols.astype(np.int64)
         for name, index, n in (("row", rows, shape[0]), ("column", cols, shape[1])):
             _check_index(f"{where}: {name}", index, n)
     else:

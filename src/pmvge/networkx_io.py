@@ -67,8 +67,6 @@ def read_network(
             if observed:
                 raise GraphError(f"from_networkx: an edge joins {a!r} and {b!r}, not among pairs")
             tables[a, b] = ([], [], [])
-        if a == b:
-            i, j = min(i, j), max(i, j)
         rows_of, cols_of, weights_of = tables[a, b]
         rows_of.append(i)
         cols_of.append(j)

@@ -41,12 +41,11 @@ class Silent:
 
 
 class Bar:
-    """Steps done, steps per second, loss, current and best validation."""
+    """Steps done, steps per second, current and best validation (or the loss), time left."""
 
     def __init__(self, console: Console) -> None:
         self._bar = Progress(
-            TextColumn("training"),
-            BarColumn(),
+            BarColumn(bar_width=12),  # all fits into 80 columns
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]} {task.fields[scores]}"),
             TimeRemainingColumn(),
@@ -80,10 +79,8 @@ class Bar:
     def check(self, record: Record, best: float | None) -> None:
         """A record was made."""
         scores = f"loss {record.loss:.3f}"
-        if record.validation is not None:
-            scores += f", validation {record.validation:.3f}"
-        if best is not None:
-            scores += f" (best {best:.3f})"
+        if record.validation is not None and best is not None:
+            scores = f"validation {record.validation:.3f}, best {best:.3f}"
         self._bar.update(self._task, scores=scores)
 
 

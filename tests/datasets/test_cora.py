@@ -14,7 +14,7 @@ from pmvge.errors import InputError, PmvgeError
 
 CONTENT = "31\t1\t0\t1\tTheory\n7\t0\t0\t1\tAgents\n100\t0\t1\t0\tTheory\n5\t1\t1\t1\tAgents\n"
 # Both orders, a repeat, a paper citing itself, and one that is not in the content.
-CITES = "31\t7\n7\t31\n7\t31\n100\t5\n5\t5\n5\t999\n"
+CITES = "31\t7\n7\t31\n7\t31\n100\t5\n5\t5\n5\t999\n999\t7\n"
 FILES = {"cora.content": CONTENT, "cora.cites": CITES}
 
 
