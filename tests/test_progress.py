@@ -22,7 +22,7 @@ def run(watching, *, first=0, validation=0.5, best=0.75) -> None:
 def shown(**told) -> str:
     """What a bar last draws on a terminal, as plain text."""
     stream = io.StringIO()
-    bar = Bar(Console(file=stream, force_terminal=True, width=120, color_system=None))
+    bar = Bar(Console(file=stream, force_terminal=True, width=80, color_system=None))
     run(bar, **told)
     return stream.getvalue()
 
