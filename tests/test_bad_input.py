@@ -112,8 +112,8 @@ SETTINGS = {
         "device: expected 'auto', 'cpu', 'cuda' or 'mps', and one that is here; got {}",
     ),
     "random_state": (
-        [-1, "seed", 1.5, [1], True],
-        "random_state: expected an integer >= 0, got {}",
+        [-1, "seed", 1.5, [1], True, 2**64],
+        r"random_state: expected (an integer >= 0|a number in \[0, .*\)), got {}",
     ),
     "progress": (["yes", 1, None], "progress: expected True or False, got {}"),
 }
@@ -190,6 +190,7 @@ class Puts(nn.Module):
             r", got \(\(4,\), sparse=False\)",
         ),
         ({"image": EncoderSpec(shared_with="imag")}, "shared_with: unknown view 'imag'"),
+        ({"image": EncoderSpec(shared_with="image")}, "a view cannot share with itself"),
         ({"tag": EncoderSpec(shared_with="user")}, "view 'tag': shared_with: expected rows like"),
         (
             {"image": EncoderSpec(shared_with="word"), "word": EncoderSpec(shared_with="image")},
@@ -204,13 +205,14 @@ def test_an_encoder_that_does_not_fit_is_refused(graph, encoder, says):
 
 
 @pytest.mark.usefixtures("no_training")
+@pytest.mark.parametrize("scheme", ["block", "paper"])
 @pytest.mark.parametrize("own", [True, False])
-def test_a_batch_of_one_row_has_no_batch_statistics(own):
+def test_a_batch_of_one_row_has_no_batch_statistics(own, scheme):
     single = MultiViewGraph({"a": np.ones((1, 4)), "b": 3}, {("a", "b"): ([0, 0], [0, 1])})
     module = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
     settings = {"encoder": {"a": module}} if own else {"batch_norm": True}
     with pytest.raises(ParameterError, match=r"view 'a': batch norm.* at least two rows.* has one"):
-        PMvGE(3, progress=False, **settings).fit(single)
+        PMvGE(3, scheme=scheme, progress=False, **settings).fit(single)
 
 
 @pytest.mark.usefixtures("no_training")
@@ -309,10 +311,10 @@ NAN = np.array([[0.0, 1, 2, 3], [4, math.nan, 6, math.inf]])
         ("tag", "z", NotInductive, "1 are not among them, such as 'z'"),
         ("user", [1, 3], NotInductive, "view 'user' has no features, .* such as 3"),
         ("user", ["1"], NotInductive, "view 'user' has no features, .* such as '1'"),
-        ("user", [[1], [1, 2]], GraphError, "view 'user': ids: expected a list of ids"),
-        ("user", np.ones((2, 3)), GraphError, "view 'user': ids: expected a 1-d list"),
-        ("user", [1.5], GraphError, "view 'user': ids: ids must be integers or strings"),
-        ("user", None, GraphError, "view 'user': ids: expected a list of ids, got NoneType"),
+        ("user", [[1], [1, 2]], InputError, "view 'user': ids: expected a list of ids"),
+        ("user", np.ones((2, 3)), InputError, "view 'user': ids: expected a 1-d list"),
+        ("user", [1.5], InputError, "view 'user': ids: ids must be integers or strings"),
+        ("user", None, InputError, "view 'user': ids: expected a list of ids, got NoneType"),
     ],
 )
 def test_embed_refuses_rows_that_do_not_fit(model, view, X, error, says):
@@ -334,7 +336,10 @@ def test_an_intensity_needs_an_observed_pair(model):
     ("changes", "says"),
     [
         ({"among": "tog"}, "unknown view 'tog': expected one of 'image', 'tag'"),
-        ({"by": "cosine"}, "unknown by 'cosine': expected one of 'intensity', 'similarity'"),
+        (
+            {"by": "cosine"},
+            "search: by: unknown ranking 'cosine': expected one of 'intensity', 'similarity'",
+        ),
         ({"k": 0}, "k must be a positive integer, got 0"),
         ({"k": 2.5}, "k must be a positive integer, got 2.5"),
         ({"among": "image", "candidates": np.ones((2, 3))}, r"'image': .* \(4,\), got \(3,\)"),

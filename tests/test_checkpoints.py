@@ -279,16 +279,32 @@ def other_graph(what):
         S = views["s"].copy()
         S.indices = (S.indices + 1) % 25
         views["s"] = S
+    if what == "sparse rows":
+        S = views["s"].copy()
+        start = S.indptr[1:-1]  # of rows 1, 2, ...: one takes the first entry of the next
+        row = np.flatnonzero(
+            (S.indices[start - 1] < S.indices[start]) & (np.diff(S.indptr)[1:] > 0)
+        )
+        S.indptr[row[0] + 1] += 1
+        views["s"] = S
     if what == "size":
         views["c"] = 7
     return MultiViewGraph(views, links)
 
 
-@pytest.mark.parametrize("what", ["links", "weights", "features", "sparse columns", "size"])
+@pytest.mark.parametrize(
+    "what", ["links", "weights", "features", "sparse columns", "sparse rows", "size"]
+)
 def test_a_checkpoint_of_other_data_is_refused(graph, tmp_path, what):
     pmvge(tmp_path, max_steps=5).fit(graph)
     with pytest.raises(StorageError, match="belongs to other data or other settings"):
         pmvge(tmp_path, max_steps=5).fit(other_graph(what), resume=True)
+
+
+def test_a_checkpoint_of_another_validation_graph_is_refused(graph, tmp_path):
+    pmvge(tmp_path, max_steps=5).fit(graph, graph)
+    with pytest.raises(StorageError, match="belongs to other data or other settings"):
+        pmvge(tmp_path, max_steps=5).fit(graph, other_graph("links"), resume=True)
 
 
 @pytest.mark.parametrize(

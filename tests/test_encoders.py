@@ -305,8 +305,8 @@ def test_lookup_is_one_vector_a_node():
 
 def test_lookup_starts_small_and_random():
     weights = build(kind="lookup", row_shape=None, n_rows=5000).weight.detach().numpy()
-    assert weights.mean() == pytest.approx(0, abs=0.005)
-    assert weights.std() == pytest.approx(0.1, rel=0.05)
+    assert 0.001 < weights.std() < 0.2
+    assert abs(weights.mean()) < 0.05 * weights.std()
 
 
 def test_identity_returns_the_rows_and_learns_nothing():

@@ -18,9 +18,9 @@ from pmvge.errors import GraphError, InputError
 from pmvge.features import (
     SparseRows,
     check_features,
-    column_statistics,
+    column_scaling,
     freeze,
-    row_scale,
+    row_scaling,
     row_shape,
     take,
 )
@@ -238,41 +238,57 @@ def test_sparse_rows_keep_the_layout_of_embedding_bag(rows) -> None:
 
 
 @given(arrays.arrays(np.float64, (7, 2, 2), elements=st.integers(-50, 50)))
-def test_column_statistics_agree_with_numpy(X) -> None:
-    mean, deviation = column_statistics(X)
+def test_column_scaling_standardises_what_varies_and_drops_the_rest(X) -> None:
+    scale, shift = column_scaling(X)
     flat = X.reshape(7, 4)
-    expected = flat.std(0)
-    np.testing.assert_allclose(mean, flat.mean(0), rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(deviation, np.where(expected == 0, 1, expected), rtol=1e-6)
-    assert [mean.dtype, deviation.dtype] == [np.float32, np.float32]
+    varies = flat.std(0) > 0
+    assert not scale[~varies].any()
+    assert not shift[~varies].any()
+    expected = (flat - flat.mean(0))[:, varies] / flat.std(0)[varies]
+    np.testing.assert_allclose((flat * scale + shift)[:, varies], expected, rtol=1e-4, atol=1e-5)
+    assert [scale.dtype, shift.dtype] == [np.float32, np.float32]
 
 
 @pytest.mark.usefixtures("tiny_chunks")
-def test_column_statistics_come_from_evenly_spaced_rows(monkeypatch) -> None:
+def test_column_scaling_comes_from_evenly_spaced_rows(monkeypatch) -> None:
     monkeypatch.setattr(features, "SAMPLE", 4)
     X = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
-    mean, deviation = column_statistics(X)
-    np.testing.assert_allclose(mean, X[[0, 3, 6, 9]].mean(0), rtol=1e-5)
-    np.testing.assert_allclose(deviation, X[[0, 3, 6, 9]].std(0), rtol=1e-5)
+    scale, shift = column_scaling(X)
+    few = X[[0, 3, 6, 9]]
+    np.testing.assert_allclose(scale, 1 / few.std(0), rtol=1e-5)
+    np.testing.assert_allclose(shift, -few.mean(0) / few.std(0), rtol=1e-5)
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, -0.1, -1e8])
-def test_a_constant_column_has_deviation_one(constant) -> None:
-    mean, deviation = column_statistics(np.full((1001, 1), constant))
-    assert mean[0] == np.float32(constant)
-    assert deviation[0] == 1
+def test_a_constant_column_is_left_out(constant) -> None:
+    scale, shift = column_scaling(np.full((1001, 1), constant))
+    assert (scale.item(), shift.item()) == (0, 0)
+
+
+@pytest.mark.parametrize("factor", [1e-60, 1e-42, 1e-25, 1e25])
+def test_scaling_is_finite_for_features_of_any_size(factor) -> None:
+    X = factor * np.random.default_rng(0).normal(size=(10, 3))
+    for numbers in (*column_scaling(X), row_scaling(sparse.csr_array(X))):
+        assert np.isfinite(numbers).all()
+
+
+def test_a_far_away_column_is_standardised_as_long_as_float32_can_tell() -> None:
+    """Seconds since 1970, within an hour."""
+    seconds = 1.7e9 + np.random.default_rng(0).normal(scale=1000, size=(100, 1))
+    assert column_scaling(seconds)[0] == pytest.approx(1 / seconds.std(), rel=1e-3)
 
 
 def test_column_means_are_added_in_double_precision() -> None:
     X = np.full((2**16, 2), 0.1, np.float32)
     X[0] = 2**22
-    np.testing.assert_allclose(column_statistics(X)[0], X.astype(float).mean(0), rtol=1e-6)
+    scale, shift = column_scaling(X)
+    np.testing.assert_allclose(-shift / scale, X.astype(float).mean(0), rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8])
 @pytest.mark.usefixtures("tiny_chunks")
-def test_row_scale_is_the_root_mean_square_of_row_norms(dtype) -> None:
+def test_row_scaling_brings_rows_to_a_mean_square_norm_of_one(dtype) -> None:
     X = (40 * DENSE[:2]).astype(dtype)
-    expected = np.sqrt((np.linalg.norm(X.astype(float), axis=1) ** 2).mean())
-    assert row_scale(sparse.csr_array(X)) == pytest.approx(expected)
-    assert row_scale(sparse.csr_array((3, 2))) == 1
+    factor = row_scaling(sparse.csr_array(X))
+    assert (np.linalg.norm(factor * X.astype(float), axis=1) ** 2).mean() == pytest.approx(1)
+    assert row_scaling(sparse.csr_array((3, 2))) == 1

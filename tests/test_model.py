@@ -120,7 +120,7 @@ def test_search_by_similarity_ranks_pairs_that_were_never_observed(model):
         model.search("tag", T, among="user")
     ids, g = model.search("tag", T, among="user", k=2, by="similarity")
     full = model.embed("tag", T) @ model.embeddings_["user"].T
-    np.testing.assert_allclose(g, -np.sort(-full, axis=1)[:, :2], rtol=1e-5)
+    np.testing.assert_allclose(g, -np.sort(-full, axis=1)[:, :2], rtol=1e-5, atol=1e-6)
     assert ids.shape == (40, 2)
 
 

@@ -10,6 +10,7 @@ from torch import nn
 
 from pmvge import EncoderSpec, MultiViewGraph, PMvGE, network
 from pmvge.encoders import MLP, Identity, Lookup
+from pmvge.errors import InputError
 from pmvge.features import take
 from pmvge.network import (
     MultiViewEncoder,
@@ -315,6 +316,8 @@ def test_an_rnn_and_a_cnn_learn_to_meet_in_one_space():
         random_state=0,
         progress=False,
     ).fit(graph)
+    with pytest.raises(InputError, match="view 'sentence': its encoder failed on these rows"):
+        model.embed("sentence", np.ones((2, 7)))  # tokens are integers
     assert model.history_.best.validation > 0.7  # log 4 = 1.39 is what there is to gain
     new = np.arange(80) % 4
     X = {"sentence": sentences(new, rng), "image": images(new, rng)}

@@ -122,12 +122,21 @@ def test_extreme_similarities_give_finite_losses_and_gradients(scale):
     assert all(Y[view].grad.isfinite().all() for view in ("a", "b"))
 
 
-def test_the_largest_similarity_bounds_all_of_them():
+def test_the_largest_similarity_and_its_pair_are_known():
     graph = graph_of(("a", "b"))
     Y = embeddings(graph)
     sampler = BlockSampler(graph, n_links=100, n_uniform=100, rng=np.random.default_rng(0))
     loss = BlockObjective(graph)(next(iter(sampler)), encoder(Y))
-    assert loss.largest_similarity() >= (Y["a"] @ Y["b"].T).abs().max().item()
+    largest = (Y["a"] @ Y["b"].T).abs().max().item()
+    assert loss.largest_similarity() == (("a", "b"), pytest.approx(largest))
+
+    graph = two_pairs()
+    Y = embeddings(graph)
+    Y["b"] = Y["b"] * math.nan
+    batch = next(iter(PairSampler(graph, m=30, r=2, tau=1.0, rng=np.random.default_rng(0))))
+    pair, value = PairObjective(graph)(batch, encoder(Y)).largest_similarity()
+    assert pair == ("a", "b")
+    assert math.isnan(value)
 
 
 # -- the paper's ----------------------------------------------------------------------------------
@@ -149,7 +158,8 @@ def test_pair_loss_is_the_papers_formula():
     Y = embeddings(graph)
     batch = next(iter(PairSampler(graph, m=30, r=2, tau=1.7, rng=np.random.default_rng(0))))
     objective = PairObjective(graph)
-    alpha = {pair: links.total / links.n_terms for pair, links in graph.links.items()}
+    alpha = {("a", "a"): 0.3, ("a", "b"): 0.7}
+    objective.log_alpha = {pair: math.log(value) for pair, value in alpha.items()}
     expected, n_links = 0.0, 0
     for (d, e), (rows, cols, weights) in batch.links.items():
         for i, j, w in zip(rows, cols, weights.tolist(), strict=True):
@@ -160,6 +170,19 @@ def test_pair_loss_is_the_papers_formula():
             expected += 1.7 * alpha[d, e] * math.exp((Y[d][i] @ Y[e][j]).item())
     assert n_links == 10
     assert objective(batch, encoder(Y)).value.item() == pytest.approx(expected / n_links, rel=1e-7)
+
+
+def test_the_first_loss_is_at_the_alpha_of_its_own_batch():
+    """Not at that of g = 0, from which a wide network may be far away."""
+    graph = two_pairs()
+    Y = embeddings(graph, scale=3.0)
+    batch = next(iter(PairSampler(graph, m=300, r=2, tau=None, rng=np.random.default_rng(0))))
+    first = PairObjective(graph)
+    loss = first(batch, encoder(Y)).value.item()
+    second = PairObjective(graph)
+    second.log_alpha = dict(first.log_alpha)
+    assert second(batch, encoder(Y)).value.item() == pytest.approx(loss)
+    assert abs(loss) < 50
 
 
 def test_alpha_moves_to_its_closed_form_on_the_batch():

@@ -244,6 +244,12 @@ def test_another_module_is_refused(graph, tmp_path, wrong):
         PMvGE.load(tmp_path, encoders={"a": wrong})
 
 
+def test_a_module_for_a_view_that_is_not_there_is_refused(graph, tmp_path):
+    fit(graph, encoder={"a": Own()}).save(tmp_path)
+    with pytest.raises(StorageError, match="encoders: the model has no view 'A'"):
+        PMvGE.load(tmp_path, encoders={"a": Own(), "A": Own()})
+
+
 @pytest.mark.parametrize("given", [("a",), ("a", "b")])
 def test_a_shared_module_stays_shared(graph, tmp_path, given):
     module = Own()

@@ -16,8 +16,10 @@ from pmvge.objectives import Loss
 from pmvge.progress import Silent
 from pmvge.training import Checkpoints, Plan, Trainer
 
-# Two embeddings a side, the longest of length 5 and 3.
-SIDES = (torch.tensor([[3.0, 4.0], [1.0, 0.0]]), torch.tensor([[0.0, 1.0], [0.0, 3.0]]))
+SIMILARITIES = {
+    ("a", "c"): lambda: torch.tensor([[4.0, -2.0]]),
+    ("a", "b"): lambda: torch.tensor([[3.0, 4.0], [-15.0, 0.0]]),
+}
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +66,7 @@ def trainer(network, loss, validate=None, **settings):
     """A trainer that descends ``loss()``, whatever the batch."""
     return Trainer(
         network,
-        lambda batch, encode: Loss(loss(), [("a", "b")], [SIDES]),
+        lambda batch, encode: Loss(loss(), SIMILARITIES),
         iter(int, 1),  # zeros without end
         np.random.default_rng(0),
         None,
@@ -359,13 +361,12 @@ def test_divergence_says_how_large_the_numbers_were_and_what_to_try(graph):
 
 
 @pytest.mark.parametrize(("factor", "shift", "value"), [(math.nan, 0, "nan"), (1, math.inf, "inf")])
-def test_the_largest_similarity_is_that_of_the_longest_vectors(factor, shift, value):
+def test_divergence_names_the_largest_similarity_and_its_pair(factor, shift, value):
     layer = nn.Linear(1, 1)
     loop = trainer(layer, lambda: layer.weight.sum() * factor + shift)
     before = layer.weight.detach().clone()
-    with pytest.raises(
-        DivergedError, match=rf"loss is {value}, with similarities up to 15 and lea"
-    ):
+    says = rf"on the links \('a', 'b'\): the loss is {value}, with similarities up to 15 and"
+    with pytest.raises(DivergedError, match=says):
         loop.descend(0)
     assert torch.equal(layer.weight, before)  # the step was not made
 

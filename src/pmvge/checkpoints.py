@@ -19,6 +19,8 @@ from pmvge.graph import MultiViewGraph
 
 Tensors = dict[str, torch.Tensor]
 
+ROWS = 4096  # hashed at once
+
 # What may change between a run and its continuation.
 _FREE = {"max_epochs", "max_steps", "patience", "progress", "device", "random_state"}
 
@@ -66,26 +68,29 @@ def saved_seed(folder: Path) -> int | None:
 
 
 def fingerprint(
-    settings: Mapping[str, Any], network: nn.Module, graph: MultiViewGraph, seed: int
+    settings: Mapping[str, Any],
+    network: nn.Module,
+    graph: MultiViewGraph,
+    held: MultiViewGraph | None,
+    seed: int,
 ) -> str:
-    """A hash of the problem: settings, seed, weight shapes, links, a sample of the features."""
+    """A hash of the problem: settings, seed, weight shapes, links, held-out links, features."""
     digest = hashlib.sha256()
     kept = {k: str(v) for k, v in settings.items() if k not in _FREE and "checkpoint" not in k}
     kept["encoder"] = _encoder_text(settings["encoder"])
     shapes = {name: list(tensor.shape) for name, tensor in network.state_dict().items()}
     digest.update(json.dumps([kept, dict(graph.sizes), shapes, seed], sort_keys=True).encode())
-    for pair, links in graph.links.items():
-        digest.update(repr(pair).encode())
-        for part in (links.rows, links.cols, links.weights):
-            digest.update(part.tobytes())
+    for part in (graph, held):
+        for pair, links in part.links.items() if part else ():
+            digest.update(repr(pair).encode())
+            for array in (links.rows, links.cols, links.weights):
+                digest.update(array.data)
     for X in graph.views.values():
-        if X is not None:
-            sample = X[:: max(1, X.shape[0] // 64)]
-            arrays = [sample]
-            if not isinstance(sample, np.ndarray):
-                arrays = [sample.indptr, sample.indices, sample.data]
-            for array in arrays:
-                digest.update(np.ascontiguousarray(array).tobytes())
+        if X is None:
+            continue
+        for array in [X] if isinstance(X, np.ndarray) else [X.indptr, X.indices, X.data]:
+            for start in range(0, len(array), ROWS):
+                digest.update(np.ascontiguousarray(array[start : start + ROWS]).data)
     return digest.hexdigest()
 
 

@@ -6,6 +6,7 @@ r"""The maps :math:`f^{(d)}` from data vectors to the shared space, one per view
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from numbers import Integral, Real
 
 import numpy as np
 import torch
@@ -71,12 +72,12 @@ class EncoderSpec:
                 )
         for name in ("dropout", "input_dropout"):
             rate = getattr(self, name)
-            if not isinstance(rate, int | float) or not 0 <= rate < 1:
+            if not isinstance(rate, Real) or not 0 <= float(rate) < 1:
                 raise ParameterError(f"{where}: {name} must lie in [0, 1), got {rate!r}")
 
 
 def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
 class Dropout(nn.Module):
@@ -165,13 +166,13 @@ class MLP(nn.Module):
         layers: list[nn.Module] = []
         width = n_in
         for size in spec.hidden_sizes or ():
-            layers.append(Affine(width, size))
+            layers.append(Affine(width, int(size)))
             if spec.batch_norm:
-                layers.append(nn.BatchNorm1d(size))
+                layers.append(nn.BatchNorm1d(int(size)))
             layers.append(activation())
             if spec.dropout:
                 layers.append(Dropout(spec.dropout))
-            width = size
+            width = int(size)
         layers.append(Affine(width, n_out))
         if spec.output_activation != "identity":
             layers.append(ACTIVATIONS[str(spec.output_activation)]())
@@ -188,7 +189,7 @@ class Lookup(nn.Embedding):
 
     def __init__(self, n: int, n_out: int) -> None:
         super().__init__(n, n_out)
-        nn.init.normal_(self.weight, std=0.1)
+        nn.init.normal_(self.weight, std=0.01)  # small: a few steps turn a vector where it belongs
 
 
 class Identity(nn.Module):

@@ -21,6 +21,7 @@ Rows: TypeAlias = NDArray[np.int64] | slice
 
 CHUNK = 1 << 22  # numbers looked at together when a whole view is scanned
 LARGEST = np.finfo(np.float32).max  # encoders compute in float32; float16 is compared as such
+SMALLEST = 1e-30  # what varies by less is no number to float32
 SAMPLE = 1 << 16  # rows that column statistics are taken from
 
 
@@ -79,7 +80,7 @@ def _check_dense(where: str, X: Any, error: type[PmvgeError]) -> NDArray[Any]:
     if array.ndim < 2:
         raise error(
             f"{where}: expected an array of shape (rows, columns, ...), got shape {array.shape}; "
-            "a single column is X.reshape(-1, 1)"
+            "one row is X.reshape(1, -1), one column X.reshape(-1, 1)"
         )
     if 0 in array.shape[1:]:
         raise error(f"{where}: expected at least one column, got shape {array.shape}")
@@ -144,11 +145,13 @@ def row_shape(X: Features) -> tuple[int, ...]:
 def take(X: Features, rows: Rows, device: torch.device) -> torch.Tensor | SparseRows:
     """Gather rows as a tensor on ``device``.
 
-    Signed integers stay integers (int64: tokens for an embedding layer), all else becomes float32.
+    Integers stay integers (int64: tokens for an embedding layer), all else becomes float32, and
+    so do bytes, which are images more often than tokens.
     """
     part = X[rows]
     if isinstance(part, np.ndarray):
-        dtype = np.int64 if part.dtype.kind == "i" else np.float32
+        tokens = part.dtype.kind in "iu" and part.dtype != np.uint8
+        dtype = np.int64 if tokens else np.float32
         dense = np.ascontiguousarray(part, dtype=dtype)
         if not dense.flags.writeable:  # a slice of the caller's array: torch wants its own
             dense = dense.copy()
@@ -161,9 +164,10 @@ def take(X: Features, rows: Rows, device: torch.device) -> torch.Tensor | Sparse
     )
 
 
-def column_statistics(X: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Mean and standard deviation of each column (rows flattened), 1 for a constant column.
+def column_scaling(X: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The (scale, shift) that standardises each column (rows flattened): x * scale + shift.
 
+    A column that is constant, up to what float32 can tell, gets 0 and 0: it is left out.
     Taken from at most ``SAMPLE`` evenly spaced rows, so that it costs little on a memory map.
     """
     stride = -(-X.shape[0] // SAMPLE)
@@ -176,12 +180,13 @@ def column_statistics(X: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.
     for _, part in _scan(rows):
         square += ((part - mean) ** 2).sum(axis=0)
     deviation = np.sqrt(square / len(rows))
-    negligible = deviation <= 1e-6 * np.abs(mean)  # rounding noise of a constant column
-    deviation[negligible | (deviation == 0)] = 1.0
-    return mean.astype(np.float32), deviation.astype(np.float32)
+    varies = deviation > np.maximum(1e-7 * np.abs(mean), SMALLEST)
+    scale = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=varies)
+    return scale.astype(np.float32), (-mean * scale).astype(np.float32)
 
 
-def row_scale(X: sparse.csr_array) -> float:
-    """Root mean square of the row norms of a CSR matrix; 1 if it is empty."""
+def row_scaling(X: sparse.csr_array) -> float:
+    """The factor that brings the rows of a CSR matrix to a mean square norm of 1."""
     total = sum(float(np.square(part, dtype=np.float64).sum()) for _, part in _scan(X))
-    return float(np.sqrt(total / X.shape[0])) if total else 1.0
+    norm = float(np.sqrt(total / X.shape[0]))
+    return 1 / norm if norm > SMALLEST else 1.0

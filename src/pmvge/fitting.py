@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pmvge import storage
 from pmvge.checkpoints import Checkpoints, fingerprint, saved_seed
 from pmvge.encoders import EncoderSpec, batch_norms
 from pmvge.errors import GraphError, ParameterError
@@ -21,7 +22,7 @@ from pmvge.features import take
 from pmvge.graph import MultiViewGraph
 from pmvge.history import History
 from pmvge.ids import Ids
-from pmvge.likelihood import alpha_hat, graph_log_partitions
+from pmvge.likelihood import graph_log_partitions, log_alpha_hat
 from pmvge.links import Pair
 from pmvge.network import (
     Choice,
@@ -47,10 +48,16 @@ VALIDATION_BLOCK = 2048  # links, and uniform nodes a side, of the block that va
 
 @dataclass(frozen=True)
 class Alpha:
-    """alpha of one view pair, and its relative standard error (0: computed exactly)."""
+    """log alpha of one view pair, and alpha's relative standard error (0: computed exactly)."""
 
-    value: float
+    log_value: float
     relative_error: float
+
+    @property
+    def value(self) -> float:
+        """alpha, which is 0 or infinite where a float cannot hold it."""
+        with np.errstate(over="ignore"):
+            return float(np.exp(self.log_value))
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +85,7 @@ def fit(
     """Validate, train, and compute embeddings and alpha of the training nodes."""
     check_parameters(settings)
     device = pick_device(settings["device"])
-    _check_graphs(graph, validation)
+    validation = _check_graphs(graph, validation)
     if resume and settings["checkpoint_dir"] is None:
         raise ParameterError("fit(resume=True) needs checkpoint_dir, the place of the checkpoint")
     seed = _pick_seed(settings, resume)
@@ -113,13 +120,16 @@ def fit(
     )
 
 
-def _check_graphs(graph: MultiViewGraph, validation: MultiViewGraph | None) -> None:
+def _check_graphs(
+    graph: MultiViewGraph, validation: MultiViewGraph | None
+) -> MultiViewGraph | None:
+    """The validation graph, with its pairs named as in the training graph."""
     if not isinstance(graph, MultiViewGraph):
         raise GraphError(f"fit: expected a MultiViewGraph, got {type(graph).__name__}")
     if graph.total_weight <= 0:
         raise GraphError("fit: the graph has no links at all: there is nothing to learn from")
     if validation is None:
-        return
+        return None
     if not isinstance(validation, MultiViewGraph):
         raise GraphError(f"validation: expected a MultiViewGraph, got {type(validation).__name__}")
     same = validation.view_names == graph.view_names and all(
@@ -129,11 +139,17 @@ def _check_graphs(graph: MultiViewGraph, validation: MultiViewGraph | None) -> N
         raise GraphError(
             "validation: expected held-out links on the same views and ids as the training graph"
         )
-    for pair in validation.links:
-        if pair not in graph.links:
-            raise GraphError(f"validation: links {pair!r} are not a pair of the training graph")
     if validation.total_weight <= 0:
         raise GraphError("validation: the graph has no links at all")
+    links = {}
+    for (a, b), held in validation.links.items():
+        if (a, b) in graph.links:
+            links[a, b] = held
+        elif (b, a) in graph.links:
+            links[b, a] = held.transposed()
+        else:
+            raise GraphError(f"validation: links {(a, b)!r} are not a pair of the training graph")
+    return validation.with_links(links)
 
 
 def _default_spec(settings: dict[str, Any]) -> EncoderSpec:
@@ -167,7 +183,9 @@ def _private_rng(device: torch.device, seed: int) -> Iterator[None]:
     """torch's generators, seeded inside and as they were outside: dropout has no other source."""
     cpu = device.type == "cpu"
     with torch.random.fork_rng([] if cpu else [device], device_type="cuda" if cpu else device.type):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reach all devices
+        if not cpu:
+            torch.get_device_module(device).manual_seed(seed)
         yield
 
 
@@ -188,12 +206,12 @@ def make_trainer(
     if settings["scheme"] == "block":
         objective = BlockObjective(graph)
         sampler = BlockSampler(graph, n_links=B, n_uniform=max(1, round(rate * B)), rng=rng)
-        _check_batch_norm(network, sampler.block_sizes())
         drawn = min(B, graph.n_links)
     else:
         objective = PairObjective(graph)
         sampler = PairSampler(graph, m=B, r=rate, tau=settings["tau"], rng=rng)
         drawn = sampler.n_links
+    _check_batch_norm(network, graph)
     encode = _encoder_of(network, graph, device)
     return Trainer(
         network,
@@ -203,7 +221,7 @@ def make_trainer(
         encode,
         _plan(settings, graph.n_links / drawn),
         validate=None if held is None else _validator(held, encode, seed),
-        checkpoints=_checkpoints(settings, network, graph, seed),
+        checkpoints=_checkpoints(settings, network, graph, held, seed),
         watcher=progress,
     )
 
@@ -227,12 +245,13 @@ def _plan(settings: dict[str, Any], steps_per_epoch: float) -> Plan:
     )
 
 
-def _check_batch_norm(network: MultiViewEncoder, block_sizes: Mapping[str, int]) -> None:
-    for view, size in block_sizes.items():
-        if size == 1 and batch_norms(network.of(view)):
+def _check_batch_norm(network: MultiViewEncoder, graph: MultiViewGraph) -> None:
+    for view in {view for pair in graph.links for view in pair}:
+        if graph.sizes[view] == 1 and batch_norms(network.of(view)):
             raise ParameterError(
                 f"view {view!r}: batch normalisation needs at least two rows in a batch, but this "
-                "view has one node; use EncoderSpec(batch_norm=False) for it"
+                "view has one node; give it an encoder without, such as "
+                "EncoderSpec(batch_norm=False)"
             )
 
 
@@ -284,7 +303,7 @@ def _alphas(
         total = graph.links[pair].total
         if validation is not None and pair in validation.links:
             total += validation.links[pair].total
-        alphas[pair] = Alpha(alpha_hat(total, log_Z.value), log_Z.standard_error)
+        alphas[pair] = Alpha(log_alpha_hat(total, log_Z.value), log_Z.standard_error)
     return alphas
 
 
@@ -298,14 +317,18 @@ def _pick_seed(settings: dict[str, Any], resume: bool) -> int:
 
 
 def _checkpoints(
-    settings: dict[str, Any], network: MultiViewEncoder, graph: MultiViewGraph, seed: int
+    settings: dict[str, Any],
+    network: MultiViewEncoder,
+    graph: MultiViewGraph,
+    held: MultiViewGraph | None,
+    seed: int,
 ) -> Checkpoints | None:
     if settings["checkpoint_dir"] is None:
         return None
     return Checkpoints(
-        Path(settings["checkpoint_dir"]),
+        storage.make_folder(Path(settings["checkpoint_dir"]), "checkpoint"),
         settings["checkpoint_steps"],
         settings["checkpoint_seconds"],
-        fingerprint(settings, network, graph, seed),
+        fingerprint(settings, network, graph, held, seed),
         seed,
     )

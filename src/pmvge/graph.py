@@ -202,6 +202,8 @@ class MultiViewGraph:
 
         Views that are not named stay whole. Observed pairs stay observed, even without a link left.
         """
+        if not isinstance(nodes, Mapping):
+            raise GraphError(f"subgraph: expected {{view: rows}}, got {type(nodes).__name__}")
         rows = {name: self._rows(name, wanted) for name, wanted in nodes.items()}
         sizes = {name: len(rows[name]) if name in rows else n for name, n in self._sizes.items()}
         views = {

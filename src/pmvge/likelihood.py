@@ -40,13 +40,11 @@ class LogPartition(NamedTuple):
     exact: bool
 
 
-def intensity(Y: Array, Y_other: Array, alpha: float) -> NDArray[np.float64]:
+def intensity(Y: Array, Y_other: Array, log_alpha: float) -> NDArray[np.float64]:
     r""":math:`\mu = \alpha \exp(Y Y'^\top)`, (n, m); infinite where a float cannot hold it."""
     g = Y.astype(np.float64) @ Y_other.astype(np.float64).T
-    if alpha == 0:
-        return np.zeros_like(g)
     with np.errstate(over="ignore"):
-        mu: NDArray[np.float64] = np.exp(g + math.log(alpha))
+        mu: NDArray[np.float64] = np.exp(g + log_alpha)
     return mu
 
 
@@ -121,9 +119,9 @@ def graph_log_partitions(
     return found
 
 
-def alpha_hat(total_weight: float, log_Z: float) -> float:
-    r"""The closed form :math:`\hat\alpha^{(d,e)} = W_{de} / Z_{de}` of section 4.2."""
-    return math.exp(math.log(total_weight) - log_Z) if total_weight > 0 else 0.0
+def log_alpha_hat(total_weight: float, log_Z: float) -> float:
+    r"""The logarithm of section 4.2's closed form :math:`\hat\alpha^{(d,e)} = W_{de} / Z_{de}`."""
+    return math.log(total_weight) - log_Z if total_weight > 0 else -math.inf
 
 
 def link_similarity(links: Links, Y: Array, Y_other: Array, *, chunk: int = 1 << 16) -> float:
@@ -138,23 +136,24 @@ def link_similarity(links: Links, Y: Array, Y_other: Array, *, chunk: int = 1 <<
 
 
 def log_likelihood(
-    graph: MultiViewGraph, Y: Mapping[str, Array], alpha: Mapping[Pair, float]
+    graph: MultiViewGraph, Y: Mapping[str, Array], log_alpha: Mapping[Pair, float]
 ) -> dict[Pair, float]:
     r"""Exact :math:`\ell_n(\alpha, \psi)`, by view pair. Pairs outside the graph add nothing."""
     values = {}
     for (a, b), links in graph.links.items():
         log_Z = log_partition(Y[a], None if links.within else Y[b])
-        values[a, b] = _pair_log_likelihood(links, Y[a], Y[b], log_Z, alpha[a, b])
+        values[a, b] = _pair_log_likelihood(links, Y[a], Y[b], log_Z, log_alpha[a, b])
     return values
 
 
 def _pair_log_likelihood(
-    links: Links, Y: Array, Y_other: Array, log_Z: float, alpha: float
+    links: Links, Y: Array, Y_other: Array, log_Z: float, log_alpha: float
 ) -> float:
-    if alpha == 0:
+    if log_alpha == -math.inf:
         return -math.inf if links.total > 0 else 0.0
-    attraction = link_similarity(links, Y, Y_other) + links.total * math.log(alpha)
-    return attraction - math.exp(min(math.log(alpha) + log_Z, 709.0))
+    attraction = link_similarity(links, Y, Y_other) + links.total * log_alpha
+    with np.errstate(over="ignore"):
+        return attraction - float(np.exp(log_alpha + log_Z))
 
 
 def profile_log_likelihood(graph: MultiViewGraph, Y: Mapping[str, Array]) -> dict[Pair, float]:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -62,6 +63,10 @@ class Links:
         """The weights as a CSR matrix, symmetric within a view."""
         half = sparse.coo_array((self.weights, (self.rows, self.cols)), shape=self.shape).tocsr()
         return (half + half.T).tocsr() if self.within else half
+
+    def transposed(self) -> Links:
+        """The same links with rows and columns exchanged."""
+        return canonical(self.cols, self.rows, self.weights, self.shape[::-1], self.within)
 
     def select(self, keep: NDArray[Any]) -> Links:
         """The links that a boolean mask or sorted positions name, between the same nodes."""
@@ -126,25 +131,13 @@ def _read(
     where: str, table: Any, shape: tuple[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Rows, columns and weights of a sparse matrix, a dense one, or index arrays."""
-    if sparse.issparse(table) or (isinstance(table, np.ndarray) and table.ndim == 2):
-        if tuple(table.shape) != shape:
-            raise GraphError(
-                f"{where}: expected a {shape[0]} x {shape[1]} matrix, one row and one column per "
-                f"node, got {' x '.join(map(str, table.shape))}"
-            )
-        if sparse.issparse(table):
-            coo = sparse.coo_array(table)
-            rows, cols, weights = coo.row, coo.col, coo.data
-        else:
-            dense = np.asarray(table)
-            rows, cols = np.nonzero(dense)
-            weights = dense[rows, cols]
-    elif isinstance(table, tuple | list) and len(table) in (2, 3):
-        try:
-            rows, cols = np.asarray(table[0]), np.asarray(table[1])
-            weights = np.asarray(table[2]) if len(table) == 3 else np.ones(rows.shape)
-        except ValueError as error:
-            raise GraphError(f"{where}: expected three lists of numbers, one is ragged") from error
+    if sparse.issparse(table):
+        _check_shape(where, table, shape)
+        coo = sparse.coo_array(table)
+        rows, cols, weights = coo.row, coo.col, coo.data
+    elif isinstance(table, tuple) and len(table) in (2, 3):
+        rows, cols = _array(where, table[0]), _array(where, table[1])
+        weights = _array(where, table[2]) if len(table) == 3 else np.ones(rows.shape)
         if not rows.shape == cols.shape == weights.shape or rows.ndim != 1:
             raise GraphError(
                 f"{where}: expected three lists of one length, got shapes {rows.shape}, "
@@ -152,6 +145,10 @@ def _read(
             )
         for name, index, n in (("row", rows, shape[0]), ("column", cols, shape[1])):
             _check_index(f"{where}: {name}", index, n)
+    elif (dense := _array(where, table)).ndim == 2:
+        _check_shape(where, dense, shape)
+        rows, cols = np.nonzero(dense)
+        weights = dense[rows, cols]
     else:
         raise GraphError(
             f"{where}: expected a scipy sparse matrix or (rows, cols, weights), "
@@ -160,6 +157,23 @@ def _read(
     if weights.dtype.kind not in "fiub":
         raise GraphError(f"{where}: expected numbers as weights, got dtype {weights.dtype}")
     return rows.astype(np.int64), cols.astype(np.int64), weights.astype(np.float64)
+
+
+def _array(where: str, values: Any) -> NDArray[Any]:
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu()
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise GraphError(f"{where}: expected lists of numbers, one is ragged") from error
+
+
+def _check_shape(where: str, table: Any, shape: tuple[int, int]) -> None:
+    if tuple(table.shape) != shape:
+        raise GraphError(
+            f"{where}: expected a {shape[0]} x {shape[1]} matrix, one row and one column per "
+            f"node, got {' x '.join(map(str, table.shape))}"
+        )
 
 
 def _check_index(where: str, index: NDArray[Any], n: int) -> None:

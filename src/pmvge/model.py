@@ -14,8 +14,8 @@ from torch import nn
 from pmvge import likelihood
 from pmvge.embeddings import Embeddings, top_k
 from pmvge.encoders import EncoderSpec
-from pmvge.errors import InputError, NotFitted, NotInductive, choose
-from pmvge.features import Features, check_features, row_shape
+from pmvge.errors import GraphError, InputError, NotFitted, NotInductive, StorageError, choose
+from pmvge.features import check_features, row_shape
 from pmvge.fitting import Fitted, fit
 from pmvge.graph import MultiViewGraph
 from pmvge.history import History
@@ -205,7 +205,7 @@ class PMvGE(BaseEstimator):
         validation
             Held-out links on the same nodes, for early stopping. Without it, a share
             ``validation_fraction`` of the links is held out. Either way alpha is in the end
-            computed from all links.
+            computed from all links, so a link should not stand in both graphs.
         resume
             Go on from the checkpoint in ``checkpoint_dir``, if there is one.
         """
@@ -244,13 +244,16 @@ class PMvGE(BaseEstimator):
             raise InputError(
                 f"{where}: expected rows of shape {schema.row_shape}, got {row_shape(checked)}"
             )
-        return self._embed_rows(view, checked)
-
-    def _embed_rows(self, view: str, X: Features) -> NDArray[np.float32]:
-        return embed_rows(self._fitted.network, view, X, None, self._fitted.n_components)
+        try:
+            return embed_rows(self._fitted.network, view, checked, None, self._fitted.n_components)
+        except (RuntimeError, IndexError, TypeError, ValueError) as error:  # a module of the user's
+            raise InputError(f"{where}: its encoder failed on these rows: {error}") from error
 
     def _positions(self, view: str, ids: Any) -> NDArray[np.int64]:
-        wanted = as_ids(f"view {view!r}: ids", [ids] if np.isscalar(ids) else ids)
+        try:
+            wanted = as_ids(f"view {view!r}: ids", [ids] if np.isscalar(ids) else ids)
+        except GraphError as error:
+            raise InputError(str(error)) from error
         positions = find(self.ids_[view], wanted)
         if (positions < 0).any():
             unseen = wanted[positions < 0]
@@ -265,8 +268,8 @@ class PMvGE(BaseEstimator):
 
         The pair must have been observed in training: elsewhere alpha is not known.
         """
-        alpha = self._alpha(view, other)
-        return likelihood.intensity(self.embed(view, X), self.embed(other, X_other), alpha)
+        log_alpha = self._log_alpha(view, other)
+        return likelihood.intensity(self.embed(view, X), self.embed(other, X_other), log_alpha)
 
     def search(
         self,
@@ -283,11 +286,11 @@ class PMvGE(BaseEstimator):
         Returns ids, and their expected weights (``by="intensity"``) or similarities g
         (``by="similarity"``, which also ranks pairs that were never observed), both (n, k).
         Candidates are the training entities, or the rows ``candidates``, which are then known by
-        their positions.
+        their positions. Within a view an entity that is itself a candidate finds itself.
         """
-        choose("by", by, ("intensity", "similarity"))
+        choose("ranking", by, ("intensity", "similarity"), "search: by")
         self._known(among)
-        alpha = self._alpha(view, among) if by == "intensity" else 1.0
+        log_alpha = self._log_alpha(view, among) if by == "intensity" else 0.0
         queries = self.embed(view, X)
         if candidates is None:
             pool = Embeddings(self.ids_[among], self.embeddings_[among])
@@ -297,7 +300,7 @@ class PMvGE(BaseEstimator):
         if by == "similarity":
             return ids, g.astype(np.float64)
         with np.errstate(over="ignore"):
-            return ids, alpha * np.exp(g.astype(np.float64))
+            return ids, np.exp(g.astype(np.float64) + log_alpha)
 
     # -- judging it -------------------------------------------------------------------------
 
@@ -313,8 +316,8 @@ class PMvGE(BaseEstimator):
         self, graph: MultiViewGraph, *, by_pair: bool = False
     ) -> float | dict[Pair, float]:
         r"""Exact :math:`\ell_n = \sum_{I_n} [w \log\mu - \mu]` of a graph; its nodes may be new."""
-        alpha = {pair: self._alpha(*pair) for pair in graph.links}
-        values = likelihood.log_likelihood(graph, self.embed_graph(graph), alpha)
+        log_alpha = {pair: self._log_alpha(*pair) for pair in graph.links}
+        values = likelihood.log_likelihood(graph, self.embed_graph(graph), log_alpha)
         return values if by_pair else sum(values.values())
 
     def score(self, graph: MultiViewGraph, y: Any = None) -> float:
@@ -349,8 +352,11 @@ class PMvGE(BaseEstimator):
         loaded: the folder holds no code.
         """
         parameters, fitted = load_model(Path(path), encoders or {})
-        model = cls(**parameters)
-        model._take(fitted)
+        try:
+            model = cls(**parameters)
+            model._take(fitted)
+        except (TypeError, ValueError) as error:
+            raise StorageError(f"{path}: damaged model: {error}") from error
         return model
 
     # -- what was asked for, or why not -----------------------------------------------------
@@ -367,11 +373,12 @@ class PMvGE(BaseEstimator):
             raise InputError(f"unknown view {view!r}: expected one of {known}")
         return self._fitted.schemas[view]
 
-    def _alpha(self, view: str, other: str) -> float:
-        self._known(view), self._known(other)
+    def _log_alpha(self, view: str, other: str) -> float:
+        for one in (view, other):
+            self._known(one)
         for pair in ((view, other), (other, view)):
             if pair in self._fitted.alpha:
-                return self._fitted.alpha[pair].value
+                return self._fitted.alpha[pair].log_value
         observed = ", ".join(f"({a!r}, {b!r})" for a, b in self._fitted.alpha)
         raise InputError(
             f"links between {view!r} and {other!r} were not observed in training, so their alpha "

@@ -14,7 +14,7 @@ from torch import nn
 
 from pmvge.encoders import KINDS, MLP, EncoderSpec, Identity, build_encoder
 from pmvge.errors import ParameterError, choose
-from pmvge.features import Features, SparseRows, column_statistics, row_scale, take
+from pmvge.features import Features, SparseRows, column_scaling, row_scaling, take
 from pmvge.graph import MultiViewGraph
 from pmvge.similarity import build_similarity
 
@@ -136,9 +136,12 @@ def _check_owner(
     view: str, choices: Mapping[str, Choice], schemas: Mapping[str, ViewSchema]
 ) -> str:
     owner = _owner(view, choices)
-    if owner == view or isinstance(choices[view], nn.Module):
+    choice = choices[view]
+    if isinstance(choice, nn.Module) or choice.shared_with is None:
         return owner
     where = f"view {view!r}: shared_with"
+    if owner == view:
+        raise ParameterError(f"{where}: a view cannot share with itself")
     choose("view", owner, choices, where)
     if _owner(owner, choices) != owner:
         raise ParameterError(f"{where}: {owner!r} has no encoder of its own, it shares one too")
@@ -165,11 +168,11 @@ def set_input_scale(
         if not isinstance(encoder, MLP) or X is None:
             continue
         if isinstance(X, np.ndarray):
-            mean, deviation = column_statistics(X)
-            encoder.input.scale.copy_(torch.from_numpy(1 / deviation))
-            encoder.input.shift.copy_(torch.from_numpy(-mean / deviation))
+            scale, shift = column_scaling(X)
+            encoder.input.scale.copy_(torch.from_numpy(scale))
+            encoder.input.shift.copy_(torch.from_numpy(shift))
         else:
-            encoder.input.scale.fill_(1 / row_scale(X))
+            encoder.input.scale.fill_(row_scaling(X))
 
 
 def check_outputs(network: MultiViewEncoder, graph: MultiViewGraph, n_out: int) -> None:

@@ -29,15 +29,15 @@ class Loss(NamedTuple):
     """A differentiable loss, and what an error message needs if it is not finite."""
 
     value: torch.Tensor
-    pairs: list[Pair]
-    sides: list[tuple[torch.Tensor, torch.Tensor]]  # embeddings that were compared
+    similarities: dict[Pair, Callable[[], torch.Tensor]]  # g, computed only when asked for
 
-    def largest_similarity(self) -> float:
-        """The largest |y| |y'|, a bound on |g|; NaN if an embedding is."""
-        norms = [
-            float(left.norm(dim=1).max() * right.norm(dim=1).max()) for left, right in self.sides
-        ]
-        return float(np.max(norms))
+    def largest_similarity(self) -> tuple[Pair, float]:
+        """The largest |g| and the pair it is of; NaN counts as the largest."""
+        largest = {pair: float(g().abs().max()) for pair, g in self.similarities.items()}
+        pair = max(
+            largest, key=lambda pair: math.inf if math.isnan(largest[pair]) else largest[pair]
+        )
+        return pair, largest[pair]
 
 
 class Objective(Protocol, Generic[Batch_contra]):
@@ -80,7 +80,8 @@ class BlockObjective:
             left, right = encode(a, batch.left.nodes), encode(b, batch.right.nodes)
         value = log_block_partition(left, right, batch) - self._log_terms[batch.pair]
         value = value - link_mean(left, right, batch)
-        return Loss(value, [batch.pair], [(left.detach(), right.detach())])
+        left, right = left.detach(), right.detach()
+        return Loss(value, {batch.pair: lambda: left @ right.T})
 
     def state(self) -> dict[str, float]:
         """Nothing to keep."""
@@ -157,38 +158,44 @@ class PairObjective:
             pair: math.log(links.total / links.n_terms) if links.total > 0 else -math.inf
             for pair, links in graph.links.items()
         }
-        self.log_alpha = dict(self._log_density)  # that of g = 0
+        self.log_alpha: dict[Pair, float] = {}
+
+    def _solve(self, pair: Pair, g: torch.Tensor) -> float:
+        """log alpha-hat on uniform pairs with similarities g; that of g = 0 if there are none."""
+        if not len(g):
+            return self._log_density[pair]
+        log_mean = float(torch.logsumexp(g.double(), 0)) - math.log(len(g))
+        return self._log_density[pair] - log_mean
 
     def __call__(self, batch: PairBatch, encode: Encode) -> Loss:
         """The loss of a batch at the current alpha; then alpha moves."""
         n_links = sum(len(w) for _, _, w in batch.links.values())
         ends = _encode_ends(batch, encode)
         terms = []
-        moved: dict[Pair, float] = {}
+        similarities: dict[Pair, Callable[[], torch.Tensor]] = {}
         for pair, (left, right) in ends.items():
             g = torch.linalg.vecdot(left, right)
-            log_alpha = self.log_alpha[pair]
+            similarities[pair] = g.detach
             split = len(batch.links[pair][0]) if pair in batch.links else 0
+            solved = self._solve(pair, g[split:].detach())
+            log_alpha = self.log_alpha.get(pair, solved)  # the first time, that of this batch
             if split:
                 w = torch.from_numpy(batch.links[pair][2]).to(g)
                 terms.append(-(w @ (g[:split] + log_alpha)))
             if pair in batch.uniform and log_alpha > -math.inf:
-                drawn = g[split:]
-                terms.append(batch.tau * torch.exp(drawn + log_alpha).sum())
-                log_mean = torch.logsumexp(drawn.detach().double(), 0) - math.log(len(drawn))
-                moved[pair] = self._log_density[pair] - float(log_mean)
-        self.log_alpha.update(moved)
-        compared = [(left.detach(), right.detach()) for left, right in ends.values()]
-        return Loss(torch.stack(terms).sum() / n_links, list(ends), compared)
+                terms.append(batch.tau * torch.exp(g[split:] + log_alpha).sum())
+                self.log_alpha[pair] = solved
+        return Loss(torch.stack(terms).sum() / n_links, similarities)
 
     def state(self) -> dict[str, float]:
-        """The current log alpha; a pair without weight stays at minus infinity."""
-        finite = {pair: value for pair, value in self.log_alpha.items() if value > -math.inf}
-        return {json.dumps(pair): value for pair, value in finite.items()}
+        """The current log alpha."""
+        return {json.dumps(pair): value for pair, value in self.log_alpha.items()}
 
     def restore(self, state: dict[str, float]) -> None:
         """Take back log alpha."""
-        self.log_alpha = {pair: state.get(json.dumps(pair), -math.inf) for pair in self.log_alpha}
+        self.log_alpha = {
+            pair: state[json.dumps(pair)] for pair in self._log_density if json.dumps(pair) in state
+        }
 
 
 def _encode_ends(batch: PairBatch, encode: Encode) -> dict[Pair, tuple[torch.Tensor, torch.Tensor]]:

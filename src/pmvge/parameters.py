@@ -43,7 +43,11 @@ def real(low: float, high: float = np.inf, *, open_low: bool = False) -> Check:
 
 def one_of(*known: str) -> Check:
     """One of the names."""
-    return lambda name, value: void(choose(name, value, known))
+
+    def check(name: str, value: Any) -> None:
+        choose(name, value, known)
+
+    return check
 
 
 def flag(name: str, value: Any) -> None:
@@ -69,10 +73,6 @@ def path(name: str, value: Any) -> None:
     """The name of a folder."""
     if not isinstance(value, str | PathLike):
         raise ParameterError(f"{name}: expected a path, got {value!r}")
-
-
-def void(_: object) -> None:
-    """Drop a value."""
 
 
 CHECKS: dict[str, Check] = {
@@ -134,4 +134,5 @@ def pick_seed(random_state: Any) -> int:
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
     whole(0)("random_state", random_state)
+    real(0, 2**63)("random_state", random_state)
     return int(random_state)

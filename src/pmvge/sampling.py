@@ -99,14 +99,6 @@ class BlockSampler:
         for table in self._tables:
             yield table.draw(self.rng)
 
-    def block_sizes(self) -> dict[str, int]:
-        """The fewest nodes of each view that a batch encodes at once."""
-        sizes: dict[str, int] = {}
-        for table in self._tables:
-            for view, size in table.encoded().items():
-                sizes[view] = min(size, sizes.get(view, size))
-        return sizes
-
 
 class _PairTable:
     """What drawing from one view pair needs, computed once."""
@@ -128,17 +120,6 @@ class _PairTable:
             for n, whole, degree in zip(links.shape, self.whole, links.degrees(), strict=True)
         ]
         self.cumulative = None if _constant(links.weights) else np.cumsum(links.weights)
-
-    def encoded(self) -> dict[str, int]:
-        """Nodes of each view in one batch."""
-        a, b = self.pair
-        left, right = (
-            n if whole else self.B + self.U
-            for n, whole in zip(self.links.shape, self.whole, strict=True)
-        )
-        if self.links.within:
-            return {a: left if all(self.whole) else left + right}
-        return {a: left, b: right}
 
     def draw(self, rng: np.random.Generator) -> LinkBatch:
         links, B = self.links, self.B

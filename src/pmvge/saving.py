@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -36,7 +37,11 @@ def save_model(folder: Path, parameters: Mapping[str, Any], fitted: Fitted) -> N
             for view, schema in fitted.schemas.items()
         },
         "alpha": [
-            {"pair": pair, "value": entry.value, "relative_error": entry.relative_error}
+            {
+                "pair": pair,
+                "log_alpha": entry.log_value if entry.log_value > -math.inf else None,
+                "relative_error": entry.relative_error,
+            }
             for pair, entry in fitted.alpha.items()
         ],
         "history": fitted.history.to_records(),
@@ -60,6 +65,9 @@ def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[st
             )
             for view, entry in manifest["views"].items()
         }
+        for view in encoders:
+            if view not in schemas:
+                raise StorageError(f"{folder}: encoders: the model has no view {view!r}")
         choices = _read_choices(folder, manifest["views"], encoders)
         K = manifest["n_components"]
         network = MultiViewEncoder(choices, schemas, K, manifest["similarity"])
@@ -80,7 +88,10 @@ def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[st
             embeddings={view: part.vectors for view, part in rows.items()},
             ids={view: part.ids for view, part in rows.items()},
             alpha={
-                (entry["pair"][0], entry["pair"][1]): Alpha(entry["value"], entry["relative_error"])
+                (str(entry["pair"][0]), str(entry["pair"][1])): Alpha(
+                    -math.inf if entry["log_alpha"] is None else float(entry["log_alpha"]),
+                    float(entry["relative_error"]),
+                )
                 for entry in manifest["alpha"]
             },
             history=History.from_records(manifest["history"]),

@@ -14,10 +14,10 @@ from torch import nn
 
 from pmvge.errors import choose
 
-FIRST_SCALE = 5.0  # where the learned scale of ``cosine`` starts
-HASTE = (
-    10.0  # its logarithm learns this much faster than a weight: strong signals need large scales
-)
+# Where the learned scale of ``cosine`` starts: low, to claim nothing before it is learned.
+FIRST_SCALE = 1.0
+# Its logarithm learns this much faster than a weight: strong signals need large scales.
+HASTE = 10.0
 
 
 class Inner(nn.Module):

@@ -7,7 +7,9 @@ Pair by pair, :math:`w_{ij} \sim \mathrm{Poisson}(\mu_{ij})` independently; or l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -52,10 +54,13 @@ def simulate(
     """
     choose("draw", draw, ("pairs", "links"))
     sizes, features = check_views(views)
+    for view in sizes:
+        if view not in encoders:
+            raise ParameterError(f"encoders: expected one for every view, got none for {view!r}")
     Y = {view: _embed(encoders[view], features[view], n) for view, n in sizes.items()}
     links = {}
     for a, b in check_pairs(alpha, sizes):
-        if not 0 <= alpha[a, b] < np.inf:
+        if not isinstance(alpha[a, b], Real) or not 0 <= alpha[a, b] < np.inf:
             raise ParameterError(
                 f"alpha of ({a!r}, {b!r}) must be finite and >= 0, got {alpha[a, b]!r}"
             )
@@ -84,11 +89,12 @@ class _Intensities:
     def __init__(
         self, Y: NDArray[np.float64], Y_other: NDArray[np.float64], alpha: float, within: bool
     ) -> None:
-        self.Y, self.Y_other, self.alpha, self.within = Y, Y_other, alpha, within
+        self.Y, self.Y_other, self.within = Y, Y_other, within
+        self.log_alpha = math.log(alpha) if alpha > 0 else -math.inf
 
     def rows(self, start: int) -> NDArray[np.float64]:
         """The tile that begins at row ``start``."""
-        mu = intensity(self.Y[start : start + TILE], self.Y_other, self.alpha)
+        mu = intensity(self.Y[start : start + TILE], self.Y_other, self.log_alpha)
         return np.triu(mu, k=start + 1) if self.within else mu
 
     def __iter__(self) -> Iterator[tuple[int, NDArray[np.float64]]]:

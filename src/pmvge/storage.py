@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -32,12 +33,12 @@ def commit(folder: Path, kind: str, content: Mapping[str, Any], parts: Mapping[s
     ``kind`` names the manifest, such as "model" for model.json.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, kind)
         files = {label: _write_part(folder, label, write) for label, write in parts.items()}
         manifest = {"format": FORMAT, "kind": kind, **content, "files": files}
         manifest["checksum"] = _checksum(manifest)
         partial = folder / f".{kind}.json.partial"
-        text = json.dumps(manifest, indent=1, allow_nan=False)
+        text = json.dumps(manifest, indent=1, allow_nan=False, default=_plain)
         with partial.open("w", encoding="utf-8") as stream:
             stream.write(text)
             stream.flush()
@@ -45,8 +46,17 @@ def commit(folder: Path, kind: str, content: Mapping[str, Any], parts: Mapping[s
         partial.replace(folder / f"{kind}.json")
         _sync_folder(folder)
         _remove_others(folder, kind, files)
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, TypeError, ValueError) as error:
         raise StorageError(f"{folder}: cannot write the {kind}: {error}") from error
+
+
+def make_folder(folder: Path, kind: str) -> Path:
+    """Make the folder if it is not there yet."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{folder}: cannot write the {kind}: {error}") from error
+    return folder
 
 
 def _write_part(folder: Path, label: str, write: Write) -> dict[str, Any]:
@@ -89,8 +99,16 @@ def _remove_others(folder: Path, kind: str, files: Mapping[str, Mapping[str, Any
 
 
 def _checksum(manifest: Mapping[str, Any]) -> str:
-    text = json.dumps({k: v for k, v in manifest.items() if k != "checksum"}, sort_keys=True)
+    rest = {k: v for k, v in manifest.items() if k != "checksum"}
+    text = json.dumps(rest, sort_keys=True, default=_plain)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """numpy's scalars as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} values cannot be stored")
 
 
 def exists(folder: Path, kind: str) -> bool:

@@ -107,12 +107,12 @@ class Trainer:
         value = float(loss.value.detach())
         if not math.isfinite(value + float(norm)):
             what = f"loss is {value}" if not math.isfinite(value) else f"gradient is {float(norm)}"
-            pairs = ", ".join(f"({a!r}, {b!r})" for a, b in loss.pairs)
+            (a, b), largest = loss.largest_similarity()
             raise DivergedError(
-                f"training diverged at step {self.step + 1} on the links {pairs}: the {what}, with "
-                f"similarities up to {loss.largest_similarity():.3g} and learning rate {rate:g}. "
-                "Try a smaller learning_rate, scheme='block', similarity='cosine', or scaled "
-                "features (standardize=True)"
+                f"training diverged at step {self.step + 1} on the links ({a!r}, {b!r}): the "
+                f"{what}, with similarities up to {largest:.3g} and learning rate {rate:g}. Try a "
+                "smaller learning_rate; scheme='block', similarity='cosine' and standardize=True "
+                "are the most stable settings"
             )
         self.optimizer.step()
         self.losses.append(value)

@@ -1,0 +1,115 @@
+"""Numbers far from 1, and other corners that a fitted model must get right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pmvge import EncoderSpec, MultiViewGraph, PMvGE
+from pmvge.errors import ParameterError, StorageError
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_similarities_beyond_the_range_of_exp(sign, tmp_path):
+    """g = 1600 or -1600 everywhere: alpha is no float, but its logarithm is, and mu is plain."""
+    X = np.full((3, 4), 20.0)
+    graph = MultiViewGraph({"a": X, "b": sign * X}, {("a", "b"): ([0, 1], [1, 2], [2.0, 7.0])})
+    fitted = PMvGE(4, encoder="identity", similarity="inner", patience=None).fit(graph)
+    fitted.save(tmp_path / "model")
+    for model in (fitted, PMvGE.load(tmp_path / "model")):
+        np.testing.assert_allclose(model.intensity("a", X, "b", sign * X), np.ones((3, 3)))
+        assert model.search("a", X, among="b", k=1)[1] == pytest.approx(np.ones((3, 1)))
+        assert model.log_likelihood(graph) == pytest.approx(-9.0)  # log mu = 0, sum mu = 9
+
+
+def test_a_pair_observed_without_links_is_saved_with_alpha_zero(tmp_path):
+    views = {"a": 3, "b": 3, "c": 2}
+    links = {("a", "b"): np.eye(3), ("a", "c"): np.zeros((3, 2))}
+    model = PMvGE(2, max_steps=3).fit(MultiViewGraph(views, links))
+    model.save(tmp_path / "model")
+    loaded = PMvGE.load(tmp_path / "model")
+    assert loaded.alpha_[0, 2] == 0
+    assert (loaded.alpha_ == model.alpha_).all()
+    assert not loaded.intensity("a", [0], "c", [1]).any()
+
+
+@pytest.mark.parametrize("scheme", ["block", "paper"])
+def test_batch_norm_on_a_view_of_one_node_is_refused_in_either_scheme(scheme):
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    graph = MultiViewGraph({"a": X, "b": X[:1]}, {("a", "b"): np.ones((20, 1))})
+    with pytest.raises(ParameterError, match="view 'b': batch normalisation needs at least two"):
+        PMvGE(2, batch_norm=True, scheme=scheme).fit(graph)
+    spec = {"b": EncoderSpec(batch_norm=False)}
+    PMvGE(2, batch_norm=True, scheme=scheme, encoder=spec, max_steps=2).fit(graph)
+
+
+def graph_of(seed: int = 0, **changed: np.ndarray) -> MultiViewGraph:
+    rng = np.random.default_rng(seed)
+    X, W = rng.normal(size=(300, 3)), rng.poisson(0.1, (300, 20))
+    return MultiViewGraph({"a": changed.get("X", X), "b": 20}, {("a", "b"): W})
+
+
+def test_validation_links_may_name_their_pair_the_other_way_round():
+    graph = graph_of()
+    held = graph_of(1)
+    links = held.links["a", "b"]
+    turned = held.with_links({("b", "a"): links.transposed()})
+    assert (turned.links["b", "a"].matrix() != links.matrix().T).nnz == 0
+    fits = [
+        PMvGE(2, max_steps=30, random_state=0).fit(graph, validation=v).alpha_
+        for v in (graph.with_links({("a", "b"): links}), graph.with_links(turned.links))
+    ]
+    np.testing.assert_array_equal(*fits)
+
+
+def test_a_checkpoint_of_slightly_other_data_or_validation_is_refused(tmp_path):
+    graph, held = graph_of(), graph_of(1)
+    held = graph.with_links(held.links)
+    settings = {"n_components": 2, "max_steps": 5, "random_state": 0, "checkpoint_dir": tmp_path}
+    PMvGE(**settings).fit(graph, validation=held)
+    PMvGE(**settings).fit(graph, validation=held, resume=True)
+    X = np.array(graph.views["a"])
+    X[1, 0] += 1e-3
+    with pytest.raises(StorageError, match="other data"):
+        PMvGE(**settings).fit(graph_of(X=X), validation=held, resume=True)
+    other = graph.with_links(graph_of(2).links)
+    with pytest.raises(StorageError, match="other data"):
+        PMvGE(**settings).fit(graph, validation=other, resume=True)
+
+
+def test_a_checkpoint_folder_that_cannot_be_made_is_refused_before_training(tmp_path):
+    (tmp_path / "file").write_text("")
+    model = PMvGE(2, max_steps=5, checkpoint_dir=tmp_path / "file")
+    with pytest.raises(StorageError, match="cannot write the checkpoint"):
+        model.fit(graph_of())
+    assert not hasattr(model, "history_")
+
+
+def test_a_list_of_lists_is_a_matrix():
+    graph = MultiViewGraph({"a": 2, "b": 2}, {("a", "b"): [[0, 1], [1, 1]]})
+    assert graph.links["a", "b"].matrix().toarray().tolist() == [[0, 1], [1, 1]]
+
+
+def test_numpy_scalars_as_settings_can_be_saved(tmp_path):
+    settings = {
+        "hidden_sizes": (np.int64(8),),
+        "dropout": np.float32(0.5),
+        "max_steps": np.int32(3),
+    }
+    spec = {"a": EncoderSpec(hidden_sizes=(np.int64(4),), batch_norm=np.bool_(True))}
+    model = PMvGE(np.int64(2), encoder=spec, **settings).fit(graph_of())
+    model.save(tmp_path / "model")
+    assert PMvGE.load(tmp_path / "model").hidden_sizes == (8,)
+
+
+def test_a_view_does_not_share_with_itself():
+    with pytest.raises(ParameterError, match="view 'a': shared_with: a view cannot share"):
+        PMvGE(2, encoder={"a": EncoderSpec(shared_with="a")}).fit(graph_of())
+
+
+def test_featureless_views_with_little_to_learn_stay_near_a_constant_intensity():
+    """What early stopping keeps is not much worse than knowing nothing, which is 0."""
+    rng = np.random.default_rng(0)
+    W = rng.poisson(0.05, (300, 200))  # no structure at all
+    model = PMvGE(16, random_state=0).fit(MultiViewGraph({"a": 300, "b": 200}, {("a", "b"): W}))
+    assert model.history_.best.validation > -0.15
