@@ -4,7 +4,8 @@ For each problem (weak or strong signal, linear or non-linear features) and each
 (``block``, ``paper``, and all pairs exactly): ROC AUC, expected over observed weight, seconds.
 All pairs is the optimum that sampling is measured against.
 
-    python benchmarks/recovery.py            # block on 20 seeds, the others on the first 3
+    python benchmarks/recovery.py --signal strong    # block on 20 seeds, the others on the first 3
+    python benchmarks/recovery.py --signal weak --seeds 5
 """
 
 from __future__ import annotations
@@ -60,11 +61,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=20, help="seeds of block")
     parser.add_argument("--reference-seeds", type=int, default=3, help="seeds of the other ways")
+    parser.add_argument("--signal", choices=["weak", "strong"], help="by default both")
     parser.add_argument("--similarity", default=None, help="'inner' or 'cosine'")
     arguments = parser.parse_args()
     options = {} if arguments.similarity is None else {"similarity": arguments.similarity}
     rows = []
-    for name, (strong, nonlinear) in PROBLEMS.items():
+    chosen = {name: p for name, p in PROBLEMS.items() if (arguments.signal or "") in name}
+    for name, (strong, nonlinear) in chosen.items():
         aucs: dict[str, list[float]] = {}
         for way in ("block", "all pairs", "paper"):
             seeds = range(arguments.seeds if way == "block" else arguments.reference_seeds)
@@ -90,8 +93,9 @@ def main() -> None:
         mine = [row for row in rows if row["way"] == way]
         figure.add_bar(name=way, x=[r["problem"] for r in mine], y=[r["auc"] for r in mine])
     figure.update_yaxes(range=[0.5, 1], title="ROC AUC, unseen nodes")
-    suffix = f"-{arguments.similarity}" if arguments.similarity else ""
-    write(f"recovery{suffix}", rows, figure)
+    write(
+        "-".join(filter(None, ["recovery", arguments.signal, arguments.similarity])), rows, figure
+    )
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def estimate_log_partition(
 
 
 def _block_log_partition(batch: LinkBatch, Y: Array, Y_other: Array) -> float:
-    r""":math:`\log\hat Z` of a :class:`LinkBatch`, in float64; ``objectives`` has the training kernel."""
+    r""":math:`\log\hat Z` of a batch, in float64; ``objectives`` has the kernel of training."""
     left, right = Y[batch.left.nodes], Y_other[batch.right.nodes]
     g = left.astype(np.float64) @ right.astype(np.float64).T
     g += batch.left.log_weight.astype(np.float64)[:, None]
