@@ -330,6 +330,13 @@ def test_a_checkpoint_of_other_settings_is_refused(graph, tmp_path, settings):
         pmvge(tmp_path, max_steps=5, **settings).fit(graph, resume=True)
 
 
+def test_a_checkpoint_of_another_seed_is_refused_when_nothing_is_held_out(graph, tmp_path):
+    settings = {"max_steps": 5, "patience": None}
+    pmvge(tmp_path, **settings).fit(graph)
+    with pytest.raises(StorageError, match="belongs to other data or other settings"):
+        pmvge(tmp_path, **settings, random_state=1).fit(graph, resume=True)
+
+
 def test_a_module_of_other_widths_is_refused(graph, tmp_path):
     def encoder(width):
         return {"a": nn.Sequential(nn.Linear(4, width), nn.Linear(width, 4))}

@@ -111,6 +111,22 @@ def test_a_part_that_is_half_written_does_no_harm(tmp_path, error, written):
     assert len(names(tmp_path)) == 3
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".embeddings-gone.parquet.partial",
+        ".weights.safetensors.partial",
+        ".model.json.partial",
+        "embeddings-gone-0123456789abcdef.parquet",
+    ],
+)
+def test_what_a_crash_left_behind_is_removed_by_the_next_commit(tmp_path, name):
+    (tmp_path / name).write_text("left")
+    commit(tmp_path, 1)
+    assert name not in names(tmp_path)
+    assert content(tmp_path) == 1
+
+
 def test_a_first_commit_that_fails_leaves_no_model(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", failing(os.replace, 2, Crash()))

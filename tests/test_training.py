@@ -152,6 +152,16 @@ def test_gradients_are_clipped_by_their_common_norm(clip_norm, norm):
     torch.testing.assert_close(gradient, torch.tensor([30.0, 40.0]) * norm / 50, rtol=1e-4, atol=0)
 
 
+def test_one_row_in_a_batch_goes_through_running_statistics():
+    # Two pairs without a view in common, one link and one uniform pair a batch: often one row.
+    rng = np.random.default_rng(0)
+    views = {view: rng.normal(size=(10, 3)) for view in "abcd"}
+    links = {pair: (np.arange(10), np.arange(10)) for pair in (("a", "b"), ("c", "d"))}
+    settings = {"scheme": "paper", "batch_size": 2, "batch_norm": True, "patience": None}
+    model = pmvge(**settings).fit(MultiViewGraph(views, links))
+    assert all(np.isfinite(Y).all() for Y in model.embeddings_.values())
+
+
 def test_parameters_that_are_frozen_stay(graph):
     module = nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 4))
     module[0].requires_grad_(False)
