@@ -29,10 +29,7 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "inner": {"similarity": "inner"},
     "inner, no dropout": {"similarity": "inner", "dropout": 0.0},
     "no dropout": {"dropout": 0.0},
-    "dropout 0.5": {"dropout": 0.5},
     "rate 1e-3": {"learning_rate": 1e-3},
-    "tanh": {"activation": "tanh"},
-    "batch norm": {"batch_norm": True},
     "linear": {"encoder": "linear"},
 }
 

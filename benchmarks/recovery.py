@@ -4,8 +4,8 @@ For each problem (weak or strong signal, linear or non-linear features) and each
 (``block``, ``paper``, and all pairs exactly): ROC AUC, expected over observed weight, seconds.
 All pairs is the optimum that sampling is measured against.
 
-    python benchmarks/recovery.py --signal strong    # block on 20 seeds, the others on the first 3
-    python benchmarks/recovery.py --signal weak --seeds 5
+    python benchmarks/recovery.py --signal strong    # block on 20 seeds, others on 3
+    python benchmarks/recovery.py --signal weak --seeds 5 --reference-seeds 1
 """
 
 from __future__ import annotations

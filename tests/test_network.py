@@ -221,6 +221,15 @@ def test_fit_leaves_the_users_module_alone(graph):
     assert np.array_equal(fit(graph, {"a": module}).embeddings_["a"], first)  # starts over
 
 
+@pytest.mark.parametrize("ids", [[10, 11, 12, 13, 14, 15], ["ab", "cd", "ef", "gh", "ij", "kl"]])
+def test_one_id_of_a_featureless_view_may_stand_alone(graph, ids):
+    links = {("a", "t"): (np.arange(30), np.arange(30) % 6)}
+    named = MultiViewGraph({"a": graph.views["a"], "t": 6}, links, {"t": ids})
+    model = fit(named, "linear")
+    assert np.array_equal(model.embed("t", ids[2]), model.embeddings_["t"][[2]])
+    assert np.array_equal(model.embed("t", ids[::-1]), model.embeddings_["t"][::-1])
+
+
 def test_a_fixed_encoder_gives_its_rows_and_the_others_learn(graph):
     model = fit(graph, {"a": "identity"}, similarity="inner")
     np.testing.assert_allclose(model.embeddings_["a"], graph.views["a"], rtol=1e-6)

@@ -73,6 +73,12 @@ def test_one_seed_gives_the_same_bits_and_another_seed_others(scheme, similarity
     assert bits(fit(graph, **settings, random_state=8)) != first
 
 
+def test_the_seed_decides_over_the_first_weights_too():
+    graph, settings = MultiViewGraph(*tables()), {"max_steps": 1, "learning_rate": 1e-12}
+    first, other = (fit(graph, **settings, random_state=seed).embeddings_ for seed in (7, 8))
+    assert not np.allclose(first["b"], other["b"], atol=1e-3)
+
+
 def test_generators_in_one_state_are_one_seed():
     graph = MultiViewGraph(*tables())
     kinds = (np.random.default_rng, np.random.RandomState)

@@ -102,6 +102,7 @@ def test_inner_products_of_embeddings_are_the_models_g(graph, name):
     a, b = graph.views["a"], graph.views["b"]
     mu = model.intensity("a", a, "b", b)
     np.testing.assert_allclose(mu, model.alpha_[0, 1] * np.exp(g), rtol=1e-5)
+    np.testing.assert_array_equal(model.alpha_, model.alpha_.T)
     ids, best = model.search("a", a, among="b", k=20, by="similarity")
     np.testing.assert_allclose(best, np.take_along_axis(g, ids, axis=1), rtol=1e-4, atol=1e-5)
     assert model.alpha_[0, 1] == pytest.approx(graph.links["a", "b"].total / np.exp(g).sum())

@@ -15,7 +15,7 @@ from torch import nn
 from pmvge.errors import choose
 
 # Where the learned scale of ``cosine`` starts: low, to claim nothing before it is learned.
-FIRST_SCALE = 1.0
+FIRST_SCALE = 2.0
 # Its logarithm learns this much faster than a weight: strong signals need large scales.
 HASTE = 10.0
 
