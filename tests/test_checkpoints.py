@@ -271,6 +271,12 @@ def other_graph(what):
     if what == "links":
         rows, cols = links["a", "s"]
         links["a", "s"] = (rows, (cols + 1) % 20)
+    if what == "one column":  # of a node with one link: nothing else moves
+        rows, cols = links["a", "c"]
+        lonely = np.flatnonzero(np.bincount(rows)[rows] == 1)[0]
+        cols = cols.copy()
+        cols[lonely] = (cols[lonely] + 1) % 6
+        links["a", "c"] = (rows, cols)
     if what == "weights":
         links["a", "s"] = (*links["a", "s"], np.full(60, 2.0))
     if what == "features":
@@ -293,7 +299,7 @@ def other_graph(what):
 
 
 @pytest.mark.parametrize(
-    "what", ["links", "weights", "features", "sparse columns", "sparse rows", "size"]
+    "what", ["links", "one column", "weights", "features", "sparse columns", "sparse rows", "size"]
 )
 def test_a_checkpoint_of_other_data_is_refused(graph, tmp_path, what):
     pmvge(tmp_path, max_steps=5).fit(graph)

@@ -215,52 +215,6 @@ def test_the_loss_of_a_record_is_the_mean_since_the_last(graph):
     assert [record.loss for record in loop.run()] == [13.0, 38.0, 55.5]
 
 
-# -- early stopping -------------------------------------------------------------------------
-
-
-def gain(held, Y):
-    """The profile likelihood of held-out links per unit of weight over g = 0, by brute force."""
-    total = 0.0
-    for (a, b), links in held.links.items():
-        g = Y[a].astype(np.float64) @ Y[b].astype(np.float64).T
-        W = links.matrix().toarray()
-        total += (W * g).sum() - W.sum() * np.log(np.exp(g).mean())
-    return total / held.total_weight
-
-
-def noise(seed):
-    """A graph whose held-out links cannot be learned: validation soon gets worse."""
-    rng = np.random.default_rng(seed)
-    views = {"a": np.random.default_rng(0).normal(size=(40, 8)), "b": 30, "c": 12}
-    rows = rng.integers(40, size=80)
-    links = {
-        ("a", "b"): (rows, rng.integers(30, size=80), rng.integers(1, 4, size=80)),
-        ("a", "c"): (rows, rng.integers(12, size=80)),
-    }
-    return MultiViewGraph(views, links)
-
-
-@pytest.mark.parametrize("scheme", ["block", "paper"])
-@pytest.mark.parametrize("patience", [1, 3])
-def test_the_best_weights_are_restored_when_patience_runs_out(scheme, patience):
-    train, held = noise(1), noise(2)
-    model = pmvge(scheme=scheme, patience=patience, max_steps=1000, batch_norm=True)
-    history = model.fit(train, validation=held).history_
-    best = history.best
-    assert gain(held, model.embeddings_) == pytest.approx(best.validation, rel=1e-4, abs=1e-5)
-    assert best.validation == max(record.validation for record in history)
-    assert history[-1].step == best.step + patience * 25 < 1000
-    assert history[-1].validation < best.validation - 1e-3
-
-
-def test_the_best_weights_are_restored_at_the_last_step_too():
-    train, held = noise(1), noise(2)
-    model = pmvge(patience=100, max_steps=110).fit(train, validation=held)
-    assert [record.step for record in model.history_] == [25, 50, 75, 100, 110]
-    assert model.history_.best.step < 110
-    assert gain(held, model.embeddings_) == pytest.approx(model.history_.best.validation, rel=1e-4)
-
-
 @pytest.mark.parametrize(
     ("validations", "patience", "checks", "best"),
     [
@@ -287,47 +241,6 @@ def test_patience_counts_checks_without_a_better_validation(validations, patienc
     assert [record.validation for record in history] == validations[:checks]
     assert history[-1].step == 25 * checks
     assert torch.equal(layer.weight, weights[best - 1])
-
-
-def test_links_held_out_for_validation_are_not_trained_on(graph, monkeypatch):
-    seen = []
-
-    def record(*arguments):
-        seen.append(fitting_hold_out(*arguments))
-        return seen[-1]
-
-    fitting_hold_out = fitting.hold_out_links
-    monkeypatch.setattr(fitting, "hold_out_links", record)
-    model = pmvge(validation_fraction=0.25, max_steps=60).fit(graph)
-    ((kept, held),) = seen
-    assert (kept.n_links, held.n_links) == (45, 15)
-    assert gain(held, model.embeddings_) == pytest.approx(model.history_.best.validation, rel=1e-4)
-    # alpha is computed from all links all the same.
-    Z = np.exp(model.embeddings_["a"].astype(np.float64) @ model.embeddings_["b"].T).sum()
-    assert model.alpha_[0, 1] == pytest.approx(graph.total_weight / Z, rel=1e-5)
-
-
-def test_alpha_counts_the_links_of_a_validation_graph():
-    train, held = noise(1), noise(2)
-    model = pmvge().fit(train, validation=held)
-    Z = np.exp(model.embeddings_["a"].astype(np.float64) @ model.embeddings_["b"].T).sum()
-    total = train.links["a", "b"].total + held.links["a", "b"].total
-    assert model.alpha_[0, 1] == pytest.approx(total / Z, rel=1e-5)
-
-
-def test_without_patience_nothing_is_held_out_and_all_steps_are_made(graph, monkeypatch):
-    monkeypatch.setattr(fitting, "hold_out_links", None)  # nobody may call it
-    history = pmvge(patience=None, max_steps=60).fit(graph).history_
-    assert [record.step for record in history] == [25, 50, 60]
-    assert all(record.validation is None for record in history)
-    assert history.best is None
-
-
-def test_a_single_link_cannot_be_held_out():
-    graph = MultiViewGraph({"a": 3, "b": 2}, {("a", "b"): ([0], [1])})
-    history = pmvge(patience=1, max_steps=60).fit(graph).history_
-    assert history[-1].step == 60
-    assert history.best is None
 
 
 # -- divergence -----------------------------------------------------------------------------
