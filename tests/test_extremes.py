@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from pmvge import EncoderSpec, MultiViewGraph, PMvGE
-from pmvge.errors import ParameterError, StorageError
+from pmvge.errors import DivergedError, InputError, ParameterError, StorageError
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -107,9 +108,19 @@ def test_a_view_does_not_share_with_itself():
         PMvGE(2, encoder={"a": EncoderSpec(shared_with="a")}).fit(graph_of())
 
 
-def test_featureless_views_with_little_to_learn_stay_near_a_constant_intensity():
-    """What early stopping keeps is not much worse than knowing nothing, which is 0."""
-    rng = np.random.default_rng(0)
-    W = rng.poisson(0.05, (300, 200))  # no structure at all
-    model = PMvGE(16, random_state=0).fit(MultiViewGraph({"a": 300, "b": 200}, {("a", "b"): W}))
-    assert model.history_.best.validation > -0.15
+class NanWhenJudged(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(x) if self.training or len(x) == 2 else super().forward(x) * np.nan
+
+
+def test_a_module_that_fails_only_on_validation_is_found_out():
+    model = PMvGE(2, encoder={"a": NanWhenJudged(3, 2)}, standardize=False, max_steps=60)
+    X = np.random.default_rng(0).normal(size=(300, 3)).astype(np.float32)
+    with pytest.raises(DivergedError, match="held-out links' profile likelihood is nan"):
+        model.fit(graph_of(X=X))
+
+
+def test_the_likelihood_of_something_else_is_refused():
+    model = PMvGE(2, max_steps=2).fit(graph_of())
+    with pytest.raises(InputError, match="expected a MultiViewGraph, got int"):
+        model.score(5)

@@ -316,6 +316,8 @@ class PMvGE(BaseEstimator):
         self, graph: MultiViewGraph, *, by_pair: bool = False
     ) -> float | dict[Pair, float]:
         r"""Exact :math:`\ell_n = \sum_{I_n} [w \log\mu - \mu]` of a graph; its nodes may be new."""
+        if not isinstance(graph, MultiViewGraph):
+            raise InputError(f"expected a MultiViewGraph, got {type(graph).__name__}")
         log_alpha = {pair: self._log_alpha(*pair) for pair in graph.links}
         values = likelihood.log_likelihood(graph, self.embed_graph(graph), log_alpha)
         return values if by_pair else sum(values.values())

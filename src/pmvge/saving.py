@@ -98,8 +98,6 @@ def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[st
             seed=int(manifest["seed"]),
         )
         return _read_parameters(manifest["parameters"], choices), fitted
-    except StorageError:
-        raise
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise StorageError(f"{folder}: damaged model: {error}") from error
 

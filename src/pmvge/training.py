@@ -126,6 +126,11 @@ class Trainer:
             with torch.no_grad():
                 validation = self.validate()
             self.network.train()
+            if not math.isfinite(validation):
+                raise DivergedError(
+                    f"training diverged by step {self.step}: the held-out links' profile "
+                    f"likelihood is {validation}; an encoder puts out NaN or infinity"
+                )
             if self.best is None or validation > self.best:
                 self.best, self.stale = validation, 0
                 self.best_weights = {k: v.clone() for k, v in self.network.state_dict().items()}
