@@ -128,3 +128,51 @@ def test_a_softmax_classifier_as_two_views():
         assert plain > 0.95
         gaps.append(plain - pmvge_accuracy(*parts))
     assert np.mean(gaps) <= 0.01, gaps
+
+
+def cdmca_subspaces(X, Y, W, K: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two-view CDMCA in closed form: the leading singular pairs of G^{-1/2} H G'^{-1/2}."""
+
+    def inverse_root(G: np.ndarray) -> np.ndarray:
+        values, vectors = np.linalg.eigh(G)
+        return vectors / np.sqrt(values) @ vectors.T
+
+    left, right = inverse_root(X.T @ X), inverse_root(Y.T @ Y)
+    U, _, V = np.linalg.svd(left @ (X.T @ W @ Y) @ right)
+    return left @ U[:, :K], right @ V[:K].T
+
+
+def largest_angle(A: np.ndarray, B: np.ndarray) -> float:
+    """The largest principal angle between two column spaces, in degrees."""
+    cosines = np.linalg.svd(np.linalg.qr(A)[0].T @ np.linalg.qr(B)[0])[1]
+    return float(np.degrees(np.arccos(np.clip(cosines.min(), -1, 1))))
+
+
+def linear_map(model: PMvGE, view: str, p: int) -> np.ndarray:
+    """psi of a linear encoder: what each column adds to the embedding."""
+    return model.embed(view, np.eye(p)) - model.embed(view, np.zeros((1, p)))
+
+
+def test_cdmca_is_approximated_by_the_linear_model_on_weak_signals():
+    """The maximum likelihood estimate spans nearly what CDMCA's closed form spans."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(400, 5)), rng.normal(size=(300, 4))
+    X, Y = X - X.mean(0), Y - Y.mean(0)
+    A, B = np.linalg.qr(rng.normal(size=(5, 2)))[0], np.linalg.qr(rng.normal(size=(4, 2)))[0]
+    W = rng.poisson(0.5 * np.exp(0.3 * (X @ A * [1.0, 0.7]) @ (Y @ B).T))
+    model = PMvGE(
+        2,
+        encoder="linear",
+        similarity="inner",
+        standardize=False,
+        batch_size=10**6,
+        max_steps=1500,
+        learning_rate=0.02,
+        schedule="cosine",
+        patience=None,
+        random_state=0,
+    ).fit(MultiViewGraph({"x": X, "y": Y}, {("x", "y"): W}))
+    for view, p, closed_form in zip("xy", (5, 4), cdmca_subspaces(X, Y, W, K=2), strict=True):
+        psi = linear_map(model, view, p)
+        assert largest_angle(psi, closed_form) < 5.0
+        assert largest_angle(psi, rng.normal(size=(p, 2))) > 20.0  # as others do not
