@@ -81,7 +81,7 @@ def _is_size(value: object) -> bool:
 
 
 class Dropout(nn.Module):
-    """Dropout with its rate rounded to 1/256, ten times faster on a CPU than one draw a number.
+    """Dropout with its rate rounded to 1/256, which needs fewer draws than one a number.
 
     A random byte decides over each entry, eight of them from one draw.
     """

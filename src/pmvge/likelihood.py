@@ -25,7 +25,7 @@ from pmvge.links import Links, Pair
 from pmvge.sampling import BlockSampler, LinkBatch
 
 TILE = 2048  # nodes a side of one tile
-EXACT_TERMS = 2_000_000_000  # pair terms up to which log Z is summed exactly: about 20 s
+EXACT_TERMS = 2_000_000_000  # pair terms up to which log Z is summed exactly
 BLOCK = 4096  # links, and uniform nodes a side, of one block of the estimate
 BLOCKS = 32  # blocks of the estimate
 
