@@ -73,6 +73,7 @@ class Fitted:
     alpha: dict[Pair, Alpha]
     history: History
     seed: int
+    tables: Mapping[str, Any] | None  # how raw tables become rows, if the graph was read from some
 
 
 def fit(
@@ -117,6 +118,7 @@ def fit(
         alpha=_alphas(graph, validation, embeddings, seed),
         history=history,
         seed=seed,
+        tables=graph.tables,
     )
 
 

@@ -86,6 +86,7 @@ class MultiViewGraph:
             self._links[pair] = parse_links(where, links[pair], shape, a == b, symmetrize)
         if not any(map(len, self._links.values())):
             raise GraphError("a graph needs at least one link of positive weight, got none at all")
+        self._tables: Mapping[str, Any] | None = None
 
     def _known(self) -> str:
         return ", ".join(map(repr, self._sizes))
@@ -97,10 +98,11 @@ class MultiViewGraph:
         views: Mapping[str, Features | None],
         ids: Mapping[str, Ids],
         links: Mapping[Pair, Links],
+        tables: Mapping[str, Any] | None = None,
     ) -> MultiViewGraph:
         """A graph from parts that are valid already; it may have no links."""
         graph = cls.__new__(cls)
-        graph._sizes, graph._links = dict(sizes), dict(links)
+        graph._sizes, graph._links, graph._tables = dict(sizes), dict(links), tables
         graph._views, graph._ids = dict(views), dict(ids)
         graph._freeze()
         return graph
@@ -139,6 +141,11 @@ class MultiViewGraph:
     def links(self) -> Mapping[Pair, Links]:
         r"""The links of each observed pair; the keys are the set :math:`\mathcal D`, as given."""
         return MappingProxyType(self._links)
+
+    @property
+    def tables(self) -> Mapping[str, Any] | None:
+        """How raw tables became these rows, in plain data that a model keeps; None without any."""
+        return self._tables
 
     @property
     def n_nodes(self) -> int:
@@ -195,7 +202,11 @@ class MultiViewGraph:
 
     def with_links(self, links: Mapping[Pair, Links]) -> MultiViewGraph:
         """The same views with other links, whose keys become the observed pairs."""
-        return self.trusted(self._sizes, self._views, self._ids, links)
+        return self.trusted(self._sizes, self._views, self._ids, links, self._tables)
+
+    def with_tables(self, tables: Mapping[str, Any]) -> MultiViewGraph:
+        """The same graph, with a note of how raw tables became its rows."""
+        return self.trusted(self._sizes, self._views, self._ids, self._links, tables)
 
     def subgraph(self, nodes: Mapping[str, Any]) -> MultiViewGraph:
         """Keep the named rows (positions or a boolean mask) of each view, and links among them.
@@ -222,7 +233,7 @@ class MultiViewGraph:
             if old.within:
                 i, j = np.minimum(i, j), np.maximum(i, j)
             links[a, b] = canonical(i, j, w, (sizes[a], sizes[b]), old.within)
-        return self.trusted(sizes, views, ids, links)
+        return self.trusted(sizes, views, ids, links, self._tables)
 
     def _rows(self, name: str, wanted: Any) -> NDArray[np.int64]:
         if name not in self._sizes:

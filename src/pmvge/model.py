@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, overload
 
@@ -12,6 +13,7 @@ from sklearn.base import BaseEstimator
 from torch import nn
 
 from pmvge import likelihood
+from pmvge.background import Background
 from pmvge.embeddings import Embeddings, top_k
 from pmvge.encoders import EncoderSpec
 from pmvge.errors import GraphError, InputError, NotFitted, NotInductive, StorageError, choose
@@ -97,6 +99,8 @@ class PMvGE(BaseEstimator):
         ``{(view, view): relative standard error}``; 0 where alpha was computed exactly.
     history_
         The training record, a :class:`~pmvge.history.History`.
+    tables_
+        How raw tables become rows, if the graph was read from tables; else None.
 
     References
     ----------
@@ -123,6 +127,7 @@ class PMvGE(BaseEstimator):
     alpha_: NDArray[np.float64]
     alpha_error_: dict[Pair, float]
     history_: History
+    tables_: Mapping[str, Any] | None
 
     def __init__(
         self,
@@ -221,6 +226,7 @@ class PMvGE(BaseEstimator):
         self._fitted = fitted
         self.embeddings_, self.ids_ = fitted.embeddings, fitted.ids
         self.view_names_, self.history_ = tuple(fitted.schemas), fitted.history
+        self.tables_ = fitted.tables
         self.alpha_error_ = {pair: entry.relative_error for pair, entry in fitted.alpha.items()}
         self.alpha_ = np.zeros((len(self.view_names_),) * 2)
         for (a, b), entry in fitted.alpha.items():
@@ -341,10 +347,13 @@ class PMvGE(BaseEstimator):
 
     # -- keeping it -------------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to a folder, atomically: a reader sees the old one or the new one."""
+    def save(self, path: str | Path, *, background: Background | None = None) -> None:
+        """Write the model to a folder, atomically: a reader sees the old one or the new one.
+
+        ``background`` keeps the links, and labels, of the training beside the model.
+        """
         self._check_fitted()
-        save_model(Path(path), self.get_params(deep=False), self._fitted)
+        save_model(Path(path), self.get_params(deep=False), self._fitted, background)
 
     @classmethod
     def load(cls, path: str | Path, *, encoders: dict[str, nn.Module] | None = None) -> PMvGE:

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from pmvge import storage
+from pmvge.background import Background
 from pmvge.embeddings import Embeddings
 from pmvge.encoders import EncoderSpec
 from pmvge.errors import StorageError
@@ -24,9 +25,11 @@ from pmvge.network import Choice, MultiViewEncoder, ViewSchema
 from pmvge.version import __version__
 
 
-def save_model(folder: Path, parameters: Mapping[str, Any], fitted: Fitted) -> None:
-    """Write ``model.json``, the weights, and the embeddings of every view."""
-    content = {
+def save_model(
+    folder: Path, parameters: Mapping[str, Any], fitted: Fitted, background: Background | None
+) -> None:
+    """Write ``model.json``, the weights, the embeddings of every view, and the background."""
+    content: dict[str, Any] = {
         "pmvge": __version__,
         "parameters": _plain_parameters(parameters),
         "n_components": fitted.n_components,
@@ -45,11 +48,15 @@ def save_model(folder: Path, parameters: Mapping[str, Any], fitted: Fitted) -> N
             for pair, entry in fitted.alpha.items()
         ],
         "history": fitted.history.to_records(),
+        "tables": fitted.tables,
     }
     parts = {"weights.safetensors": storage.tensors_writer(fitted.network.state_dict())}
     for view in fitted.schemas:
         rows = Embeddings(fitted.ids[view], fitted.embeddings[view])
         parts[_embeddings_file(view)] = rows.save
+    if background is not None:
+        content["background"], files = background.parts()
+        parts |= files
     storage.commit(folder, "model", content, parts)
 
 
@@ -96,6 +103,7 @@ def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[st
             },
             history=History.from_records(manifest["history"]),
             seed=int(manifest["seed"]),
+            tables=manifest.get("tables"),
         )
         return _read_parameters(manifest["parameters"], choices), fitted
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:

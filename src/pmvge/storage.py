@@ -43,9 +43,10 @@ def commit(folder: Path, kind: str, content: Mapping[str, Any], parts: Mapping[s
             stream.write(text)
             stream.flush()
             _sync(stream.fileno())
+        before = _labels_before(folder, kind)
         partial.replace(folder / f"{kind}.json")
         _sync_folder(folder)
-        _remove_others(folder, kind, files)
+        _remove_others(folder, kind, files, before)
     except (OSError, SafetensorError, TypeError, ValueError) as error:
         raise StorageError(f"{folder}: cannot write the {kind}: {error}") from error
 
@@ -83,13 +84,23 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _remove_others(folder: Path, kind: str, files: Mapping[str, Mapping[str, Any]]) -> None:
+def _labels_before(folder: Path, kind: str) -> list[str]:
+    """The labels of the files that the manifest names which is about to be replaced."""
+    try:
+        return list(_read_manifest(folder, kind)["files"])
+    except (StorageError, KeyError, TypeError):
+        return []
+
+
+def _remove_others(
+    folder: Path, kind: str, files: Mapping[str, Mapping[str, Any]], before: list[str]
+) -> None:
     """Remove what earlier commits of this kind left behind, and nothing of anybody else's.
 
     Files are known by the first word of their labels, such as "weights" and "embeddings".
     """
     keep = {entry["name"] for entry in files.values()}
-    words = "|".join(sorted({re.split(r"[-.]", label)[0] for label in files}))
+    words = "|".join(sorted({re.split(r"[-.]", label)[0] for label in [*files, *before]}))
     ours = re.compile(
         rf"({words})(-.+)?-[0-9a-f]{{16}}\.(safetensors|parquet)|\.({words}|{kind})[-.].*partial"
     )

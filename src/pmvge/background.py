@@ -1,0 +1,132 @@
+"""What a model was trained on, as far as it is kept beside it: links and labels, no features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow
+from numpy.typing import NDArray
+from pyarrow import parquet
+
+from pmvge import storage
+from pmvge.errors import InputError, StorageError
+from pmvge.graph import MultiViewGraph
+from pmvge.links import Links, Pair, canonical
+
+Labels = Mapping[str, Mapping[str, NDArray[Any]]]  # {view: {name: one string per node}}
+
+
+@dataclass(frozen=True, eq=False)
+class Background:
+    """Known links, and labels that no training has seen.
+
+    With it a search can leave out partners that are known already, an evaluation can leave out the
+    links of the training, and a report can compare expected with observed weights.
+    """
+
+    links: Mapping[Pair, Links]  # trained on
+    held_out: Mapping[Pair, Links] = field(default_factory=dict)  # for validation
+    labels: Labels = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        graph: MultiViewGraph,
+        held_out: MultiViewGraph | None = None,
+        labels: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> Self:
+        """The background of a model fitted to ``graph``, with ``held_out`` as its validation.
+
+        ``labels`` are ``{view: {name: values}}``, one value for each node.
+        """
+        words = {}
+        for view, columns in (labels or {}).items():
+            if view not in graph.sizes:
+                raise InputError(f"labels: unknown view {view!r}; they are {graph.view_names}")
+            words[view] = {name: np.asarray(values, dtype=str) for name, values in columns.items()}
+            for name, values in words[view].items():
+                if values.shape != (graph.sizes[view],):
+                    raise InputError(
+                        f"labels {name!r} of view {view!r}: expected {graph.sizes[view]} values, "
+                        f"one for each node, got shape {values.shape}"
+                    )
+        held = {pair: _oriented(held_out.links, *pair) for pair in graph.links} if held_out else {}
+        known = {pair: links for pair, links in held.items() if links is not None}
+        return cls(dict(graph.links), known, words)
+
+    def of_pair(self, a: str, b: str) -> tuple[Links | None, Links | None]:
+        """The links trained on and the links held out between two views, rows being view ``a``."""
+        return _oriented(self.links, a, b), _oriented(self.held_out, a, b)
+
+    # -- on disk ----------------------------------------------------------------------------
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, storage.Write]]:
+        """An entry for a manifest, and writers of the files that it names."""
+        content: dict[str, Any] = {"links": [], "labels": []}
+        files: dict[str, storage.Write] = {}
+        for number, (pair, links) in enumerate(self.links.items()):
+            name = f"links-{number}.parquet"
+            held = self.held_out.get(pair)
+            content["links"].append(
+                {"pair": pair, "shape": links.shape, "held_out": held is not None, "file": name}
+            )
+            files[name] = _table_writer(_link_columns(links, held))
+        for number, (view, columns) in enumerate(self.labels.items()):
+            name = f"labels-{number}.parquet"
+            content["labels"].append({"view": view, "file": name})
+            files[name] = _table_writer(dict(columns))
+        return content, files
+
+
+def load_background(folder: str | Path) -> Background:
+    """Read the background from a model's folder."""
+    manifest, parts = storage.read(Path(folder), "model")
+    content = manifest.get("background")
+    if content is None:
+        raise StorageError(
+            f"{folder}: the model was saved without its links; "
+            "model.save(path, background=Background.of(graph)) keeps them"
+        )
+    links, held_out = {}, {}
+    try:
+        for entry in content["links"]:
+            a, b = map(str, entry["pair"])
+            table = parquet.read_table(parts[entry["file"]])
+            i, j, w, held = (column.to_numpy() for column in table.itercolumns())
+            n, m = map(int, entry["shape"])
+            links[a, b] = canonical(i[~held], j[~held], w[~held], (n, m), a == b)
+            if entry["held_out"]:
+                held_out[a, b] = canonical(i[held], j[held], w[held], (n, m), a == b)
+        labels = {}
+        for entry in content["labels"]:
+            table = parquet.read_table(parts[entry["file"]])
+            labels[str(entry["view"])] = {
+                name: table.column(name).to_numpy().astype(str) for name in table.column_names
+            }
+    except (KeyError, TypeError, ValueError, OSError, pyarrow.ArrowException) as error:
+        raise StorageError(f"{folder}: damaged model: its links or labels: {error}") from error
+    return Background(links, held_out, labels)
+
+
+def _oriented(links: Mapping[Pair, Links], a: str, b: str) -> Links | None:
+    if (a, b) in links:
+        return links[a, b]
+    return links[b, a].transposed() if (b, a) in links else None
+
+
+def _link_columns(links: Links, held: Links | None) -> dict[str, NDArray[Any]]:
+    both = [links] if held is None else [links, held]
+    return {
+        "row": np.concatenate([part.rows for part in both]),
+        "column": np.concatenate([part.cols for part in both]),
+        "weight": np.concatenate([part.weights for part in both]),
+        "held_out": np.repeat([False, True][: len(both)], [len(part) for part in both]),
+    }
+
+
+def _table_writer(columns: Mapping[str, NDArray[Any]]) -> storage.Write:
+    return lambda path: parquet.write_table(pyarrow.table(dict(columns)), path)
