@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from pyarrow import parquet
+from scipy import sparse
 
 from pmvge import Embeddings, embeddings
 from pmvge.embeddings import top_k
@@ -88,6 +89,54 @@ def test_k_is_a_positive_integer(k) -> None:
         top_k(np.ones((1, 2)), np.ones((1, 2)), k)
 
 
+@given(
+    vectors(st.integers(1, 6), 2, 2).flatmap(
+        lambda queries: vectors(st.integers(1, 12), 2, 2).flatmap(
+            lambda candidates: st.tuples(
+                st.just(queries),
+                st.just(candidates),
+                arrays.arrays(np.bool_, (len(queries), len(candidates))),
+            )
+        )
+    ),
+    st.integers(1, 15),
+    st.sampled_from([1, 25, embeddings.TILE]),
+)
+def test_what_is_excluded_is_never_returned(case, k, tile) -> None:
+    queries, candidates, gone = case
+    rows, columns = np.nonzero(gone)
+    exclude = sparse.csr_array((np.zeros(len(rows)), (rows, columns)), gone.shape)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embeddings, "TILE", tile)
+        positions, g = top_k(queries, candidates, k, exclude)
+    assert positions.shape == g.shape == (len(queries), min(k, len(candidates)))
+    for i, query in enumerate(queries):
+        left = [(-float(query @ c), j) for j, c in enumerate(candidates) if not gone[i, j]]
+        expected = sorted(left)[:k]
+        expected += [(np.inf, -1)] * (positions.shape[1] - len(expected))
+        assert list(zip((-g[i]).tolist(), positions[i].tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize("make", [sparse.csr_array, sparse.csr_matrix, sparse.coo_array])
+def test_exclusion_over_several_tiles_of_candidates(make) -> None:
+    """The best of each tile are excluded, and one query has but two candidates left."""
+    candidates = np.arange(150_000.0)[:, None] // 100
+    gone = np.zeros((2, 150_000), bool)
+    gone[0, [65_500, 65_535, 65_536, 149_999, 149_900]] = True
+    gone[1] = True
+    gone[1, [3, 70_000]] = False
+    positions, g = top_k(np.ones((2, 1)), candidates, 3, make(gone))
+    assert positions.tolist() == [[149_901, 149_902, 149_903], [70_000, 3, -1]]
+    assert g.tolist() == [[1499, 1499, 1499], [700, 0, -np.inf]]
+
+
+def test_exclude_is_a_sparse_matrix_of_queries_and_candidates() -> None:
+    expected = r"exclude: expected a sparse matrix of shape \(2, 4\), got "
+    for exclude, came in [(sparse.csr_array((4, 2)), r"\(4, 2\)"), (np.ones((2, 4)), "ndarray")]:
+        with pytest.raises(InputError, match=f"{expected}{came}$"):
+            top_k(np.ones((2, 3)), np.ones((4, 3)), 1, exclude)
+
+
 @pytest.mark.parametrize("shape", [(2,), (2, 3), (1, 2, 2)])
 def test_queries_are_as_wide_as_the_candidates(shape) -> None:
     with pytest.raises(InputError) as caught:
@@ -101,6 +150,15 @@ def test_nearest_gives_ids_best_first() -> None:
     assert ids.tolist() == [["z", "x"], ["y", "x"]]
     assert g.tolist() == [[3.0, 1.0], [0.0, -1.0]]
     assert len(stored) == 3
+
+
+def test_nearest_leaves_places_empty_where_too_few_are_left() -> None:
+    stored = Embeddings(np.array([7, 8, 9]), np.array([[1], [2], [3]], np.float32))
+    exclude = sparse.csr_array([[0, 0, 1], [1, 1, 0]])
+    ids, g = stored.nearest(np.ones((2, 1)), 2, exclude)
+    assert g.tolist() == [[2, 1], [3, -np.inf]]
+    assert ids.shape == (2, 2)
+    assert ids[g > -np.inf].tolist() == [8, 7, 9]
 
 
 @pytest.mark.parametrize(

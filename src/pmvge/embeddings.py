@@ -11,6 +11,7 @@ import pyarrow
 import torch
 from numpy.typing import NDArray
 from pyarrow import parquet
+from scipy import sparse
 
 from pmvge.errors import InputError, StorageError
 from pmvge.ids import Ids
@@ -28,12 +29,16 @@ class Embeddings:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def nearest(self, queries: NDArray[Any], k: int) -> tuple[Ids, NDArray[np.float32]]:
+    def nearest(
+        self, queries: NDArray[Any], k: int, exclude: sparse.csr_array | None = None
+    ) -> tuple[Ids, NDArray[np.float32]]:
         """The ids of the k vectors with the largest inner products with each query, best first.
 
-        Returns ids and inner products, both (queries, min(k, n)).
+        Returns ids and inner products, both (queries, min(k, n)). What ``exclude`` (queries, n)
+        stores an entry for is left out. If fewer than k are left, places with -inf are empty: the
+        ids there mean nothing.
         """
-        positions, g = top_k(queries, self.vectors, k)
+        positions, g = top_k(queries, self.vectors, k, exclude)
         return self.ids[positions], g
 
     def save(self, path: Path | str) -> None:
@@ -65,12 +70,16 @@ class Embeddings:
 
 
 def top_k(
-    queries: NDArray[Any], candidates: NDArray[Any], k: int
+    queries: NDArray[Any],
+    candidates: NDArray[Any],
+    k: int,
+    exclude: sparse.csr_array | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Exact maximum inner product search, tiled over queries and candidates.
 
     Returns positions and inner products, (queries, min(k, candidates)), best first; of equal ones
-    the earlier candidate comes first.
+    the earlier candidate comes first. Entries that ``exclude`` (queries, candidates) stores, zeros
+    too, are never returned; where too few are left, the last places are -1, with -inf.
     """
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise InputError(f"k must be a positive integer, got {k!r}")
@@ -78,6 +87,11 @@ def top_k(
         raise InputError(
             f"queries: expected shape (n, {np.shape(candidates)[1]}), got {np.shape(queries)}"
         )
+    shape = (len(queries), len(candidates))
+    if exclude is not None and (not sparse.issparse(exclude) or exclude.shape != shape):
+        came = exclude.shape if sparse.issparse(exclude) else type(exclude).__name__
+        raise InputError(f"exclude: expected a sparse matrix of shape {shape}, got {came}")
+    left_out = None if exclude is None else sparse.csr_array(exclude)
     k = min(int(k), len(candidates))
     Q = torch.from_numpy(np.array(queries, np.float32))
     C = torch.from_numpy(np.array(candidates, np.float32))
@@ -89,10 +103,16 @@ def top_k(
         best_g = q.new_empty(len(q), 0)
         best_at = torch.empty(len(q), 0, dtype=torch.int64)
         for first in range(0, len(C), width):
-            g, at = _leading(q @ C[first : first + width].T, k)
+            g = q @ C[first : first + width].T
+            if left_out is not None:
+                gone = left_out[start : start + height, first : first + width].tocoo()
+                g[gone.row.astype(np.int64), gone.col.astype(np.int64)] = -torch.inf
+            g, at = _leading(g, k)
             best_g, best_at = torch.cat([best_g, g], 1), torch.cat([best_at, at + first], 1)
             best_g, order = _leading(best_g, k)
             best_at = best_at.gather(1, order)
+        if left_out is not None:
+            best_at[best_g == -torch.inf] = -1
         positions.append(best_at.numpy())
         values.append(best_g.numpy())
     if not positions:

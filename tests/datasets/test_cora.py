@@ -68,11 +68,23 @@ def test_the_data_folder_is_the_default(tmp_path, monkeypatch) -> None:
     assert load_cora().graph.n_links == 2
 
 
-def test_where_there_is_no_cora_the_publisher_is_named(tmp_path, monkeypatch) -> None:
-    monkeypatch.delenv("PMVGE_DATA", raising=False)
-    monkeypatch.chdir(tmp_path)
+def test_where_there_is_no_cora_the_publisher_and_the_command_are_named(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setenv("PMVGE_DATA", str(tmp_path))
     message = r"cora: no Cora here: expected cora.content and cora.cites, or cora.zip.*https://"
-    with pytest.raises(InputError, match=f"{message}.*PMVGE_DATA"):
+    with pytest.raises(InputError, match=f"{message}.*pmvge datasets download cora.*PMVGE_DATA"):
+        load_cora()
+
+
+def test_the_users_own_folder_is_looked_into_and_not_the_current_one(tmp_path, monkeypatch) -> None:
+    (tmp_path / "cora").mkdir()
+    as_folder(tmp_path / "cora", FILES)
+    monkeypatch.delenv("PMVGE_DATA", raising=False)
+    for name in ("HOME", "USERPROFILE", "XDG_DATA_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"home.*pmvge.cora: no Cora here"):
         load_cora()
 
 

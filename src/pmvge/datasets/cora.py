@@ -6,7 +6,6 @@ Read in the publisher's own layout: ``cora.content`` with ``<paper id> <0/1 x 14
 
 from __future__ import annotations
 
-import os
 import tarfile
 import zipfile
 import zlib
@@ -17,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pmvge.datasets.download import data_folder
 from pmvge.errors import InputError
 from pmvge.graph import MultiViewGraph
 from pmvge.ids import find
 
 _FILES = ("cora.content", "cora.cites")
-_DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError)
-_SOURCE = "https://linqs-data.soe.ucsc.edu/public/lbc/cora.tgz"
+DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError)
+SOURCE = "https://linqs-data.soe.ucsc.edu/public/lbc/cora.tgz"
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +36,12 @@ class Cora:
 
 
 def load_cora(folder: str | Path | None = None) -> Cora:
-    """Read Cora from ``folder``, by default ``$PMVGE_DATA/cora``.
+    """Read Cora from ``folder``, by default ``cora`` in ``$PMVGE_DATA`` or the user's data folder.
 
     The folder holds the two files, or ``cora.zip``, or ``cora.tgz``. Citations count as undirected
     links of weight 1, however often they are listed.
     """
-    place = Path(folder) if folder is not None else Path(os.environ.get("PMVGE_DATA", ".")) / "cora"
+    place = Path(folder) if folder is not None else data_folder() / "cora"
     content, cites = _read(place)
     rows = [line.split("\t") for line in content.splitlines() if line.strip()]
     widths = {len(row) for row in rows}
@@ -65,30 +65,40 @@ def load_cora(folder: str | Path | None = None) -> Cora:
     return Cora(graph, labels.astype(np.int64), tuple(classes.tolist()))
 
 
+def find_cora(place: Path) -> Path | None:
+    """What ``load_cora`` reads there: the folder, if it has both files, or an archive in it."""
+    if all((place / name).is_file() for name in _FILES):
+        return place
+    archives = (place / "cora.zip", place / "cora.tgz")
+    return next((archive for archive in archives if archive.is_file()), None)
+
+
 def _read(place: Path) -> tuple[str, str]:
     """The text of both files, from the folder or from an archive in it, without extracting it."""
-    archives = [place / "cora.zip", place / "cora.tgz"]
     try:
-        if all((place / name).is_file() for name in _FILES):
-            texts = [(place / name).read_bytes() for name in _FILES]
-        elif archives[0].is_file():
-            with zipfile.ZipFile(archives[0]) as archive:
-                texts = [archive.read(_member(archive.namelist(), name)) for name in _FILES]
-        elif archives[1].is_file():
-            with tarfile.open(archives[1]) as tar:
-                streams = [tar.extractfile(_member(tar.getnames(), name)) for name in _FILES]
-                texts = [stream.read() if stream else b"" for stream in streams]
-        else:
+        found = find_cora(place)
+        if found is None:
             raise InputError(
                 f"{place}: no Cora here: expected {' and '.join(_FILES)}, or cora.zip, or cora.tgz "
-                f"(publisher: {_SOURCE}); set PMVGE_DATA to the folder that holds 'cora'"
+                f"(publisher: {SOURCE}); get it with 'pmvge datasets download cora', or set "
+                "PMVGE_DATA to the folder that holds 'cora'"
             )
+        if found == place:
+            texts = [(place / name).read_bytes() for name in _FILES]
+        elif found.suffix == ".zip":
+            with zipfile.ZipFile(found) as archive:
+                texts = [archive.read(member(archive.namelist(), name)) for name in _FILES]
+        else:
+            with tarfile.open(found) as tar:
+                streams = [tar.extractfile(member(tar.getnames(), name)) for name in _FILES]
+                texts = [stream.read() if stream else b"" for stream in streams]
         return texts[0].decode(), texts[1].decode()
-    except (*_DAMAGED, KeyError, OSError, UnicodeDecodeError) as error:
+    except (*DAMAGED, KeyError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{place}: cannot read Cora: {error}") from error
 
 
-def _member(names: list[str], wanted: str) -> str:
+def member(names: list[str], wanted: str) -> str:
+    """The first of an archive's names that ends in the file's name."""
     for name in names:
         if PurePosixPath(name).name == wanted:
             return name

@@ -1,0 +1,225 @@
+"""``pmvge datasets``: what the three commands say, and what they leave on disk."""
+
+import hashlib
+import io
+import json
+import tarfile
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pmvge.cli import datasets as cli
+from pmvge.datasets import download as downloading
+from pmvge.datasets import load_cora, load_digits
+from pmvge.datasets.registry import DATASETS
+from pmvge.errors import InputError, ParameterError
+
+CONTENT = b"31\t1\t0\t1\tTheory\n7\t0\t0\t1\tAgents\n100\t0\t1\t0\tTheory\n"
+FILES = {"cora.content": CONTENT, "cora.cites": b"31\t7\n7\t100\n"}
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(cli.app, [str(a) for a in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def pack(path: Path, files: dict[str, bytes] = FILES) -> None:
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"cora/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+
+
+@pytest.fixture
+def published(tmp_path, monkeypatch) -> Path:
+    """A small Cora, published on this machine."""
+    archive = tmp_path / "publisher" / "cora.tgz"
+    archive.parent.mkdir()
+    pack(archive)
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
+    entry = replace(DATASETS["cora"], source=archive.as_uri(), files=sums)
+    monkeypatch.setitem(DATASETS, "cora", entry)
+    monkeypatch.setattr(cli, "fetch", partial(downloading.download, allowed=("file://",)))
+    return archive
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("PMVGE_DATA", str(tmp_path / "data [1]"))  # brackets are markup to rich
+    return tmp_path / "data [1]"
+
+
+# -- list ------------------------------------------------------------------------------------------
+
+
+def test_list_names_every_set_and_says_which_are_here(published, data) -> None:
+    lines = run("list").splitlines()
+    here = {name: next(line for line in lines if f" {name} " in line) for name in DATASETS}
+    assert here["digits"].split()[-2] == "yes"
+    assert here["cora"].split()[-2] == "no"
+    run("download", "cora")
+    assert any(" cora " in line and " yes " in line for line in run("list").splitlines())
+
+
+def test_list_as_json(published, data) -> None:
+    rows = {row["name"]: row for row in json.loads(run("list", "--json"))}
+    assert set(rows) == set(DATASETS)
+    assert rows["digits"]["present"] is True
+    assert rows["digits"]["folder"] is None
+    assert rows["cora"]["present"] is False
+    assert rows["cora"]["folder"] == str(data / "cora")
+    assert rows["cora"]["source"] == published.as_uri()
+    run("download", "cora")
+    rows = {row["name"]: row for row in json.loads(run("list", "--json"))}
+    assert rows["cora"]["present"] is True
+    assert rows["cora"]["found"] == str(data / "cora" / "cora.tgz")
+
+
+# -- download --------------------------------------------------------------------------------------
+
+
+def test_download_puts_the_archive_where_the_loader_looks(published, data) -> None:
+    said = run("download", "cora")
+    archive = data / "cora" / "cora.tgz"
+    assert f"cora: {archive} ({archive.stat().st_size:,} bytes, verified)" in said
+    assert "but" not in said
+    assert archive.read_bytes() == published.read_bytes()
+    assert load_cora().graph.n_links == 2
+
+
+def test_download_into_another_folder(published, data, tmp_path) -> None:
+    run("download", "cora", "--folder", tmp_path / "other")
+    assert load_cora(tmp_path / "other" / "cora").graph.n_links == 2
+    assert not data.exists()
+
+
+def test_what_is_there_is_fetched_again_only_by_force(published, data) -> None:
+    run("download", "cora")
+    archive = data / "cora" / "cora.tgz"
+    archive.write_bytes(b"damaged")
+    assert f"cora is already there: {archive} (--force" in run("download", "cora")
+    assert archive.read_bytes() == b"damaged"
+    run("download", "cora", "--force")
+    assert archive.read_bytes() == published.read_bytes()
+
+
+def test_download_says_if_something_else_is_read_first(published, data) -> None:
+    (data / "cora").mkdir(parents=True)
+    (data / "cora" / "cora.zip").touch()
+    said = run("download", "cora", "--force")
+    assert f"but what is read first is {data / 'cora' / 'cora.zip'}" in said
+
+
+def test_there_is_nothing_to_download_of_digits(data) -> None:
+    assert "digits comes with scikit-learn: there is nothing to download" in run(
+        "download", "digits", "--force"
+    )
+    assert not data.exists()
+
+
+def test_a_wrong_archive_leaves_the_old_one(published, data) -> None:
+    run("download", "cora")
+    old = (data / "cora" / "cora.tgz").read_bytes()
+    pack(published, FILES | {"cora.cites": b"31\t100\n"})
+    with pytest.raises(InputError, match=r"cora.cites: expected SHA-256 \w{64}, got \w{64}$"):
+        run("download", "cora", "--force")
+    assert [path.read_bytes() for path in (data / "cora").iterdir()] == [old]
+
+
+def test_an_archive_beyond_the_sets_limit_is_refused(published, data, monkeypatch) -> None:
+    monkeypatch.setitem(DATASETS, "cora", replace(DATASETS["cora"], max_bytes=10))
+    with pytest.raises(InputError, match="expected at most 10 bytes"):
+        run("download", "cora")
+
+
+def test_where_nothing_is_reached_one_is_told_what_to_do(published, data) -> None:
+    published.unlink()
+    with pytest.raises(InputError) as caught:
+        run("download", "cora")
+    assert published.as_uri() in str(caught.value)
+    assert str(caught.value).endswith(f"put it at {data / 'cora' / 'cora.tgz'}")
+
+
+def test_without_the_tests_leave_only_https_is_fetched(published, data, monkeypatch) -> None:
+    monkeypatch.setattr(cli, "fetch", downloading.download)
+    with pytest.raises(InputError, match="starts with https://"):
+        run("download", "cora")
+
+
+def test_the_bar_is_for_terminals(published, data, monkeypatch) -> None:
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    assert "0:00" not in run("download", "cora")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # to rich, a terminal
+    assert "0:00" in run("download", "cora", "--force")
+
+
+# -- describe --------------------------------------------------------------------------------------
+
+
+def test_describe_shows_where_a_set_would_be(published, data, tmp_path) -> None:
+    said = run("describe", "cora")
+    assert "2,708 papers" in said
+    assert f"not in {data / 'cora'}; get it with: pmvge datasets download cora\n" in said
+    other = run("describe", "cora", "--folder", tmp_path / "of mine")
+    assert f"download cora --folder '{tmp_path / 'of mine'}'\n" in other
+
+
+def test_describe_shows_the_graph_of_a_set_that_is_here(published, data) -> None:
+    run("download", "cora")
+    said = run("describe", "cora")
+    assert f"found: {data / 'cora' / 'cora.tgz'}\n" in said
+    assert repr(load_cora().graph) in said
+
+
+def test_describe_as_json(published, data, tmp_path) -> None:
+    facts = json.loads(run("describe", "cora", "--json"))
+    assert (facts["present"], facts["found"], facts["graph"]) == (False, None, None)
+    run("download", "cora", "--folder", tmp_path / "other")
+    facts = json.loads(run("describe", "cora", "--json", "--folder", tmp_path / "other"))
+    assert facts["present"] is True
+    assert facts["folder"] == str(tmp_path / "other" / "cora")
+    assert facts["graph"] == {
+        "views": {"paper": {"nodes": 3, "features": [3]}},
+        "links": [{"views": ["paper", "paper"], "links": 2, "weight": 2.0}],
+    }
+
+
+def test_describe_digits(data) -> None:
+    train, _ = load_digits()
+    said = run("describe", "digits")
+    assert "comes with scikit-learn" in said
+    assert repr(train.graph) in said
+    graph = json.loads(run("describe", "digits", "--json"))["graph"]
+    assert graph["views"]["image"] == {"nodes": 1348, "features": [64]}
+    assert graph["views"]["name"] == {"nodes": 10, "features": None}
+    # Each of the 1,348 images has five votes for names.
+    assert [row["weight"] for row in graph["links"] if row["views"] == ["image", "name"]] == [6740]
+
+
+def test_a_damaged_set_is_an_error(published, data) -> None:
+    (data / "cora").mkdir(parents=True)
+    (data / "cora" / "cora.tgz").write_bytes(b"damaged")
+    with pytest.raises(InputError, match="cannot read Cora"):
+        run("describe", "cora")
+
+
+# -- all -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["download", "describe"])
+def test_an_unknown_name_lists_the_known_ones(command, data) -> None:
+    message = "unknown data set 'coral': expected one of .*did you mean 'cora'"
+    with pytest.raises(ParameterError, match=message):
+        run(command, "coral")
+
+
+@pytest.mark.parametrize("command", ["list", "download", "describe"])
+def test_help_shows_an_example(command) -> None:
+    assert f"Example: pmvge datasets {command}" in run(command, "--help")
