@@ -16,6 +16,10 @@ class GraphError(PmvgeError, ValueError):
     """A view, a link table or an id list is not usable."""
 
 
+class TableError(GraphError):
+    """A table, a column of it, or the description of one is not usable."""
+
+
 class ParameterError(PmvgeError, ValueError):
     """A setting is unknown, out of range, or does not fit the data."""
 

@@ -1,0 +1,137 @@
+"""Columns of any type as the few types that are worked with, in SQL.
+
+Ids are integers if all of them are written as integers are, else text; numbers are DOUBLE, dates
+are days, categories and texts are VARCHAR, vectors are lists of DOUBLE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+import duckdb
+
+from pmvge.errors import TableError
+from pmvge.tables.sources import ask, quoted, readable
+
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+_FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
+_EXACT = 2**53  # up to here every whole number is a double
+_PLAIN_INTEGER = r"-?[1-9]\d{0,17}|0"
+_INTEGER_LIKE = r"-?\d+(\.0+)?"  # what a whole number may have become on its way
+
+CASTS = {
+    "numeric": "TRY_CAST({} AS DOUBLE)",
+    "date": "epoch(TRY_CAST({} AS TIMESTAMP)) / 86400",
+    "category": "CAST({} AS VARCHAR)",
+    "text": "CAST({} AS VARCHAR)",
+    "vector": "TRY_CAST({} AS DOUBLE[])",
+}
+_EXPECTED = {
+    "numeric": "numbers",
+    "date": "dates",
+    "vector": "lists of numbers, such as [0.5, 1.0]",
+}
+
+
+def check_column(where: str, column: str, columns: Iterable[str]) -> str:
+    """The column, if it is there; else an error with the names closest to it."""
+    known = list(columns)
+    if column in known:
+        return column
+    near = get_close_matches(column, known, n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    listed = ", ".join(map(repr, known[:12])) + (", ..." if len(known) > 12 else "")
+    raise TableError(f"{where}: no column {column!r}; the columns are {listed}{hint}")
+
+
+def cast(column: str, kind: str, types: Mapping[str, str]) -> str:
+    """The SQL of a feature column; NULL where it is missing or not finite."""
+    name = quoted(column)
+    if kind == "text" and types[column].endswith("]"):  # a list of words
+        return f"array_to_string({name}, ' ')"
+    if kind == "date" and types[column] in ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"):
+        return f"epoch({name}) / 86400"
+    expression = CASTS[kind].format(name)
+    if kind == "numeric":
+        return f"CASE WHEN isfinite({expression}) THEN {expression} END"
+    return expression
+
+
+def check_casts(
+    db: duckdb.DuckDBPyConnection,
+    where: str,
+    table: str,
+    kinds: Mapping[str, str],
+    types: Mapping[str, str],
+) -> None:
+    """Raise if a value cannot be what its column is said to hold."""
+    doubtful = [c for c, kind in kinds.items() if kind in _EXPECTED and types[c] not in _INTEGERS]
+    wrong = {
+        column: f"{quoted(column)} IS NOT NULL AND {CASTS[kinds[column]].format(quoted(column))}"
+        " IS NULL"
+        for column in doubtful
+    }
+    if not wrong:
+        return
+    counts = ", ".join(f"count_if({condition})" for condition in wrong.values())
+    with readable(where):
+        ((*found,),) = ask(db, f"SELECT {counts} FROM {quoted(table)}")
+        for column, count in zip(wrong, found, strict=True):
+            if count:
+                query = (
+                    f"SELECT {quoted(column)} FROM {quoted(table)} WHERE {wrong[column]} LIMIT 1"
+                )
+                ((example,),) = ask(db, query)
+                raise TableError(
+                    f"{where}: column {column!r}: expected {_EXPECTED[kinds[column]]}, but "
+                    f"{count:,} values are something else, such as {example!r}"
+                )
+
+
+# -- ids ----------------------------------------------------------------------------------------
+
+
+def id_type(
+    db: duckdb.DuckDBPyConnection, places: Iterable[tuple[str, str, Mapping[str, str]]]
+) -> str:
+    """BIGINT or VARCHAR: what the ids in (table, column, types of the table) are, together."""
+    for table, column, types in places:
+        name, kind = quoted(column), types[column]
+        if kind in _INTEGERS:
+            continue
+        if kind in ("UBIGINT", "HUGEINT", "UHUGEINT"):
+            condition = f"abs(CAST({name} AS HUGEINT)) > {2**63 - 1}"
+        elif kind.startswith(_FRACTIONS):
+            condition = f"NOT ({_whole(name)})"
+        elif kind == "VARCHAR":
+            condition = f"NOT regexp_full_match({name}, '{_PLAIN_INTEGER}')"
+        else:
+            return "VARCHAR"
+        query = f"SELECT 1 FROM {quoted(table)} WHERE {name} IS NOT NULL AND {condition} LIMIT 1"
+        if ask(db, query):
+            return "VARCHAR"
+    return "BIGINT"
+
+
+def as_id(column: str, types: Mapping[str, str], wanted: str) -> str:
+    """The SQL of an id column as ``wanted``; NULL where it cannot be one."""
+    name, kind = quoted(column), types[column]
+    fraction = kind.startswith(_FRACTIONS)
+    if wanted == "VARCHAR":
+        whole = f"CASE WHEN {_whole(name)} THEN CAST(CAST({name} AS BIGINT) AS VARCHAR)"
+        return f"{whole} ELSE CAST({name} AS VARCHAR) END" if fraction else _text(name)
+    if fraction:
+        return f"CASE WHEN {_whole(name)} THEN CAST({name} AS BIGINT) END"
+    if kind in _INTEGERS:
+        return f"CAST({name} AS BIGINT)"
+    alike = f"regexp_full_match({_text(name)}, '{_INTEGER_LIKE}')"
+    return f"CASE WHEN {alike} THEN TRY_CAST(split_part({_text(name)}, '.', 1) AS BIGINT) END"
+
+
+def _whole(name: str) -> str:
+    return f"{name} = floor({name}) AND abs({name}) < {_EXACT}"
+
+
+def _text(name: str) -> str:
+    return f"CAST({name} AS VARCHAR)"

@@ -1,0 +1,188 @@
+"""Guesses: which column is the id, what the others mean, which columns of a table are links."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import permutations
+
+import duckdb
+
+from pmvge.errors import TableError
+from pmvge.links import Pair
+from pmvge.tables.profile import Profile, profiles, share_within
+from pmvge.tables.project import Feature, LinkTable, Project, ViewTable
+from pmvge.tables.sources import readable
+
+LABELS = ("label", "labels", "class", "target")
+WEIGHTS = ("weight", "rating", "count", "counts", "score", "value", "strength", "times", "quantity",
+           "amount", "n", "frequency")  # fmt: skip
+TIMES = re.compile(r"time|date|year|month|day|_at$", re.IGNORECASE)
+BAG = 100  # columns of one kind, nearly all zeros, are a bag of words from here on
+CATEGORIES = 1000  # more kinds of a word than this are no categories
+
+
+def singular(name: str) -> str:
+    """movies to movie, categories to category."""
+    lower = name.lower()
+    if lower.endswith("ies"):
+        return lower[:-3] + "y"
+    return lower[:-1] if lower.endswith("s") and not lower.endswith("ss") else lower
+
+
+def names_view(column: str, view: str) -> bool:
+    """Whether a column is called after a view: user, user_id, userId, id_user."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).lower()
+    return words == view.lower() or singular(view) in re.split(r"[^a-z0-9]+", words)
+
+
+def raw_view(name: str) -> str:
+    """The name of a view's raw table on the workbench."""
+    return f"raw view {name}"
+
+
+def raw_links(pair: Pair) -> str:
+    """The name of a raw link table on the workbench."""
+    return f"raw links {pair[0]},{pair[1]}"
+
+
+def complete(
+    db: duckdb.DuckDBPyConnection,
+    project: Project,
+    types: Mapping[str, Mapping[str, str]],
+    link_types: Mapping[Pair, Mapping[str, str]],
+) -> Project:
+    """The project with every id, feature and link column that it leaves open guessed."""
+    views = dict(project.views)
+    for name, table in project.views.items():
+        if table.source is not None and (table.id is None or table.features is None):
+            with readable(f"view {name} ({table.source})"):
+                views[name] = guess_view(db, name, table, raw_view(name), types[name])
+    links = dict(project.links)
+    for pair, link in project.links.items():
+        if link.columns is None:
+            with readable(f"links {','.join(pair)} ({link.source})"):
+                links[pair] = guess_links(db, pair, link, views, types, link_types[pair])
+    return replace(project, views=views, links=links)
+
+
+# -- views --------------------------------------------------------------------------------------
+
+
+def guess_view(
+    db: duckdb.DuckDBPyConnection,
+    name: str,
+    table: ViewTable,
+    raw: str,
+    types: Mapping[str, str],
+    links: frozenset[str] = frozenset(),
+) -> ViewTable:
+    """A view's table with its id, features and labels guessed; ``links`` are columns of others."""
+    seen = profiles(db, raw, types)
+    key = table.id or guess_id(name, seen)
+    if key is None:
+        raise TableError(
+            f"view {name} ({table.source}): no column has a value of its own in every row, so none "
+            "can be the id; name it in pmvge.toml, or as FILE:id=COLUMN"
+        )
+    if table.features is not None:
+        return replace(table, id=key)
+    labels = table.labels or tuple(c for c in types if c.lower() in LABELS and c != key)
+    rest = {c: p for c, p in seen.items() if c not in {key, *labels, *links}}
+    features = {c: Feature(kind) for c, p in rest.items() if (kind := guess_kind(c, p))}
+    numbers = [rest[c] for c, f in features.items() if f.kind == "numeric"]
+    zeros, values = sum(p.zeros for p in numbers), sum(p.rows for p in numbers)
+    if len(numbers) >= BAG and zeros > 0.8 * values and table.sparse is None:
+        table = replace(table, sparse=True, standardize=False)
+    return replace(table, id=key, labels=labels, features=features)
+
+
+def guess_id(view: str, columns: Mapping[str, Profile]) -> str | None:
+    """The column that tells rows apart, by its values and then by its name."""
+    able = [c for c, p in columns.items() if p.unique and p.kind in ("integer", "word", "text")]
+    return max(able, key=lambda column: _id_score(column, view, columns[column]), default=None)
+
+
+def _id_score(column: str, view: str, profile: Profile) -> float:
+    lower = column.lower()
+    marked = lower == "id" or bool(re.search(r"(_|^)(id|key|code|uuid)$|Id$|ID$", column))
+    ours = names_view(column, view)
+    return 4 * marked + 3 * ours + (profile.kind != "text") + (lower != "index")
+
+
+def guess_kind(column: str, profile: Profile) -> str | None:
+    """What a column means; None if there is nothing to learn from it."""
+    if profile.kind in ("empty", "other") or (
+        profile.distinct == 1 and profile.known == profile.rows
+    ):
+        return None
+    is_key = bool(re.search(r"(_|^)id$|Id$|ID$", column)) or column.lower() == "index"
+    if profile.kind == "integer" and is_key:
+        return "category" if profile.distinct <= min(CATEGORIES, profile.rows // 2) else None
+    if profile.kind in ("integer", "number"):
+        return "numeric"
+    if profile.kind in ("date", "vector", "text"):
+        return profile.kind
+    few = profile.distinct <= max(2, min(CATEGORIES, profile.rows // 2))
+    return "category" if few else ("text" if not is_key else None)
+
+
+# -- links --------------------------------------------------------------------------------------
+
+
+def guess_links(
+    db: duckdb.DuckDBPyConnection,
+    pair: Pair,
+    table: LinkTable,
+    views: Mapping[str, ViewTable],
+    types: Mapping[str, Mapping[str, str]],
+    columns: Mapping[str, str],
+) -> LinkTable:
+    """A link table with its two id columns, and its weight, guessed."""
+    raw = raw_links(pair)
+    seen = profiles(db, raw, columns)
+    able = [
+        c
+        for c, p in seen.items()
+        if p.kind in ("integer", "word", "text", "number") and c != table.weight
+    ]
+    score = {}
+    for view in set(pair):
+        key = views[view].id
+        for column in able:
+            named = 0.5 * names_view(column, view)
+            inside = (
+                0.5
+                if view not in types or key is None
+                else share_within(db, raw, column, columns, raw_view(view), key, types[view])
+            )
+            score[column, view] = inside + (named if inside > 0 else named / 2)
+    a, b = pair
+    best = max(
+        permutations(able, 2), key=lambda two: score[two[0], a] + score[two[1], b], default=None
+    )
+    if best is None:
+        raise TableError(
+            f"links {a},{b} ({table.source}): expected two columns of ids, got {', '.join(columns)}"
+        )
+    if table.weight is None and table.aggregate == "sum":
+        table = replace(table, weight=guess_weight(seen, set(best)))
+    symmetrize = table.symmetrize or ("max" if a == b else None)
+    return replace(table, columns=best, symmetrize=symmetrize)
+
+
+def guess_weight(columns: Mapping[str, Profile], taken: set[str]) -> str | None:
+    """The column of weights: by its name, or the only number there is that is no time."""
+    able = [
+        c
+        for c, p in columns.items()
+        if c not in taken
+        and p.kind in ("integer", "number")
+        and (p.least is None or p.least >= 0)
+        and (c.lower() in WEIGHTS or not TIMES.search(c))
+        and not re.search(r"(_|^)id$|Id$|ID$", c)
+        and c.lower() != "index"
+    ]
+    named = [c for c in able if c.lower() in WEIGHTS]
+    return named[0] if named else (able[0] if len(able) == 1 else None)

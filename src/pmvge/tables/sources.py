@@ -1,0 +1,298 @@
+"""Where a table comes from: a file, a glob, a database, a query, or a frame in memory.
+
+Every source becomes something that DuckDB can select from. CSV is read as text, whole and by its
+header, so that nothing depends on a sample: ``007`` stays ``007``, and a word in row 10,000,000 is
+found to be no number when a number is asked for.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import duckdb
+import pyarrow
+
+from pmvge.errors import TableError
+
+CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+PARQUET = (".parquet", ".pq")
+DATABASES = (".duckdb", ".ddb", ".db", ".sqlite", ".sqlite3")
+NULLS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")  # what pandas, too, takes for nothing
+BATCH = 1 << 14  # rows handed over at once
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One table: ``path``; or ``database`` and ``table`` or ``query``; or ``query``; or ``frame``.
+
+    A query alone selects from files, which it names in quotes: ``SELECT * FROM 'films.csv'``.
+    """
+
+    path: str | None = None
+    database: str | None = None
+    table: str | None = None
+    query: str | None = None
+    frame: Any = None
+
+    def __str__(self) -> str:
+        if self.database is not None:
+            return f"{self.database}:{self.table}" if self.table else f"{self.database} (query)"
+        return self.path or ("query" if self.query else type(self.frame).__name__)
+
+
+def as_source(given: Any) -> Source:
+    """A source from a file name, ``file.db:table``, or a frame."""
+    if isinstance(given, Source):
+        return given
+    if not isinstance(given, str | Path):
+        return Source(frame=given)
+    text = str(given)
+    database, colon, table = text.rpartition(":")
+    if colon and database.endswith(DATABASES):
+        return Source(database=database, table=table)
+    return Source(text)
+
+
+@contextmanager
+def workbench(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A DuckDB of our own that may spill to disk; file names in queries are those of ``folder``."""
+    with TemporaryDirectory(prefix="pmvge-") as spill:
+        db = duckdb.connect(":memory:", config={"temp_directory": spill})
+        try:
+            db.execute(f"SET file_search_path = {literal(str(folder))}")
+            yield db
+        finally:
+            db.close()
+
+
+def stage(db: duckdb.DuckDBPyConnection, name: str, source: Source, folder: Path) -> dict[str, str]:
+    """Make the source a view ``name`` of the workbench; return its columns and their types."""
+    where = str(source)
+    with readable(where):
+        if source.frame is not None:
+            db.register(name, as_arrow(where, source.frame))
+        elif source.database is not None:
+            _stage_database(db, name, source, folder)
+        elif source.query is not None:
+            db.execute(f"CREATE TEMP VIEW {quoted(name)} AS {source.query}")
+        else:
+            selection = _scan_files(where, _find(folder, source.path or ""))
+            db.execute(f"CREATE TEMP VIEW {quoted(name)} AS SELECT * FROM {selection}")
+        described = db.execute(f"DESCRIBE {quoted(name)}").fetchall()
+    return {str(row[0]): str(row[1]) for row in described}
+
+
+@contextmanager
+def readable(where: str) -> Iterator[None]:
+    """What DuckDB, SQLite or Arrow say of a source is said as an error of ours, in one line."""
+    try:
+        yield
+    except (duckdb.Error, sqlite3.Error, pyarrow.ArrowException) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        told = " ".join(lines[:3])
+        raise TableError(f"{where}: cannot be read: {told[:400]}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise TableError(f"{where}: cannot be read: {error}") from error
+
+
+# -- files --------------------------------------------------------------------------------------
+
+
+def _find(folder: Path, name: str) -> list[Path]:
+    exact = folder / name  # a name with brackets in it may be just a name
+    root = Path(exact.anchor) if Path(name).is_absolute() else folder
+    pattern = str(exact.relative_to(root)) if Path(name).is_absolute() else name
+    found = [exact] if exact.is_file() else sorted(root.glob(pattern))
+    files = [path for path in found if path.is_file()]
+    if not files:
+        if exact.is_dir():
+            raise TableError(f"{name}: is a folder; name its files, such as {name}/*.csv")
+        near = sorted(path.name for path in exact.parent.glob("*") if path.suffix in CSV + PARQUET)
+        hint = f"; there are {', '.join(near[:8])}" if near else ""
+        raise TableError(f"{name}: no such file in {exact.parent}{hint}")
+    return files
+
+
+def _scan_files(where: str, files: list[Path]) -> str:
+    """The SQL that reads one or more files of one kind."""
+    kinds = {_kind(path) for path in files}
+    if len(kinds) > 1:
+        raise TableError(f"{where}: CSV and Parquet files are mixed; name one kind of them")
+    listed = "[" + ", ".join(literal(str(path)) for path in files) + "]"
+    if kinds == {"parquet"}:
+        return f"read_parquet({listed}, union_by_name = true)"
+    delimiter, header = _header(files[0])
+    for path in files[1:]:
+        if _header(path) != (delimiter, header):
+            raise TableError(f"{where}: {path.name} has another header than {files[0].name}")
+    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header)
+    nulls = ", ".join(map(literal, NULLS))
+    return (
+        f"read_csv({listed}, auto_detect = false, header = true, delim = {literal(delimiter)}, "
+        f"quote = '\"', escape = '\"', columns = {{{columns}}}, nullstr = [{nulls}])"
+    )
+
+
+def _kind(path: Path) -> str:
+    with path.open("rb") as stream:
+        start = stream.read(4096)
+    if start[:4] == b"PAR1":
+        return "parquet"
+    if start[:2] == b"\x1f\x8b" and path.suffix == ".gz":
+        return "csv"
+    expected = "expected a CSV file (text, with a header) or a Parquet file"
+    if not start.strip():
+        raise TableError(f"{path}: is empty; {expected}")
+    if b"\x00" in start or start[:4] == b"PK\x03\x04":
+        extra = "; export the sheet as CSV" if path.suffix in (".xlsx", ".xls", ".ods") else ""
+        extra = "; give it as database = ... with a table" if path.suffix in DATABASES else extra
+        raise TableError(f"{path}: is neither: {expected}{extra}")
+    return "csv"
+
+
+def _header(path: Path) -> tuple[str, list[str]]:
+    """The delimiter of a CSV file, by its first line, and the names in it."""
+    with path.open("rb") as packed:
+        stream = gzip.open(packed) if path.suffix == ".gz" else packed  # noqa: SIM115
+        first = stream.readline(1 << 24).decode("utf-8-sig")
+        while first.count('"') % 2 and (more := stream.readline(1 << 24)):  # a name of two lines
+            first += more.decode()
+    delimiter = max(",\t;|", key=first.count)
+    try:
+        names = next(csv.reader(io.StringIO(first), delimiter=delimiter), [])
+    except csv.Error as error:
+        raise TableError(f"{path}: its first line is no CSV header: {error}") from error
+    if any(not name.strip() for name in names):
+        unnamed = 1 + next(at for at, name in enumerate(names) if not name.strip())
+        if unnamed == 1 and len(names) > 1 and len({*names}) == len(names):
+            names = ["index", *names[1:]]  # pandas' row numbers
+        else:
+            raise TableError(f"{path}: column {unnamed} has no name in the first line")
+    repeated = sorted(
+        {name for name in names if [n.lower() for n in names].count(name.lower()) > 1}
+    )
+    if repeated:
+        raise TableError(f"{path}: the first line names {repeated[0]!r} twice")
+    return delimiter, names
+
+
+# -- databases ----------------------------------------------------------------------------------
+
+
+def _stage_database(db: duckdb.DuckDBPyConnection, name: str, source: Source, folder: Path) -> None:
+    path = folder / str(source.database)
+    if not path.is_file():
+        raise TableError(f"{source.database}: no such database file in {path.parent}")
+    query = source.query or f"SELECT * FROM {quoted(str(source.table))}"
+    with path.open("rb") as stream:
+        start = stream.read(16)
+    if start.startswith(b"SQLite format 3"):
+        _copy_sqlite(db, name, path, query, source)
+        return
+    if start[8:12] != b"DUCK":
+        raise TableError(f"{path}: is neither a DuckDB nor a SQLite database")
+    other = quoted(f"database of {name}")
+    db.execute(f"ATTACH {literal(str(path))} AS {other} (READ_ONLY)")
+    try:
+        _check_table(
+            source, [str(row[0]) for row in db.execute(f"SHOW TABLES FROM {other}").fetchall()]
+        )
+        db.execute(f"USE {other}")
+        db.execute(f"CREATE TABLE memory.main.{quoted(name)} AS {query}")
+    finally:
+        db.execute("USE memory")
+        db.execute(f"DETACH {other}")
+
+
+def _copy_sqlite(
+    db: duckdb.DuckDBPyConnection, name: str, path: Path, query: str, source: Source
+) -> None:
+    """Copy the rows of a SQLite query as text, by Python's own driver: it needs no extension."""
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        found = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+        _check_table(source, [str(row[0]) for row in found])
+        cursor = connection.execute(query)
+        names = [str(column[0]) for column in cursor.description]
+        columns = ", ".join(f"{quoted(column)} VARCHAR" for column in names)
+        db.execute(f"CREATE TEMP TABLE {quoted(name)} ({columns})")
+        while rows := cursor.fetchmany(BATCH):
+            arrays = [
+                pyarrow.array(
+                    [None if value is None else str(value) for value in values], pyarrow.string()
+                )
+                for values in zip(*rows, strict=True)
+            ]
+            db.register("batch", pyarrow.table(arrays, names=names))
+            db.execute(f"INSERT INTO {quoted(name)} SELECT * FROM batch")
+            db.unregister("batch")
+    finally:
+        connection.close()
+
+
+def _check_table(source: Source, known: list[str]) -> None:
+    if source.table is not None and source.table not in known:
+        listed = ", ".join(map(repr, sorted(known))) or "none at all"
+        raise TableError(f"{source.database}: no table {source.table!r}; there are {listed}")
+
+
+def tables_of(path: Path) -> list[str]:
+    """The names of the tables of a DuckDB or SQLite file."""
+    with readable(str(path)), path.open("rb") as stream:
+        if stream.read(16).startswith(b"SQLite format 3"):
+            connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+            try:
+                rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+                return sorted(str(row[0]) for row in rows)
+            finally:
+                connection.close()
+        with duckdb.connect(str(path), read_only=True) as db:
+            return sorted(str(row[0]) for row in db.execute("SHOW TABLES").fetchall())
+
+
+# -- frames -------------------------------------------------------------------------------------
+
+
+def as_arrow(where: str, frame: Any) -> pyarrow.Table:
+    """A pandas, polars or Arrow table, or a dict of columns, as an Arrow table."""
+    try:
+        if hasattr(frame, "iloc") and hasattr(frame, "columns"):  # pandas; a named index is kept
+            return pyarrow.Table.from_pandas(frame, preserve_index=bool(_named_index(frame)))
+        return pyarrow.table(frame)
+    except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as error:
+        told = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise TableError(
+            f"{where}: expected a pandas, polars or Arrow table whose columns have one type each: "
+            f"{told}"
+        ) from error
+
+
+def _named_index(frame: Any) -> list[str]:
+    return [name for name in getattr(frame.index, "names", []) if name is not None]
+
+
+# -- SQL ----------------------------------------------------------------------------------------
+
+
+def ask(db: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
+    """All rows of a query: a result that is not read to its end blocks the connection."""
+    return db.execute(query).fetchall()
+
+
+def quoted(name: str) -> str:
+    """A name in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A text in SQL."""
+    return "'" + text.replace("'", "''") + "'"
