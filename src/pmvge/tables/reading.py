@@ -84,7 +84,7 @@ def graph_from_frames(
     MultiViewGraph: 2 views, 5 nodes, 3 links
       film             3 nodes   1 features, dense
       user             2 nodes   featureless
-      film - user      3 links   weight 4, density 0.5
+      user - film      3 links   weight 4, density 0.5
     """
     project = Project(
         {name: t if isinstance(t, ViewTable) else ViewTable(t) for name, t in views.items()},

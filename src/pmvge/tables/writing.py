@@ -94,7 +94,7 @@ def _source_lines(source: Source) -> Iterator[str]:
 
 def _feature_lines(features: Mapping[str, Any]) -> Iterator[str]:
     for name, feature in folded(features).items():
-        options = {"kind": feature.kind}
+        options: dict[str, Any] = {"kind": feature.kind}
         if feature.size is not None:
             options["size"] = feature.size
         if feature.hashed:
