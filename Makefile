@@ -12,7 +12,7 @@ PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.t
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test lint format docs bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ lint: $(DEV)  ## check format, style, types and the direction of imports
 format: $(DEV)  ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(DEV)  ## build the documentation into site/
+	$(BIN)/python -m mkdocs build --strict --quiet
 
 bench: $(CORE)  ## measure speed and recovery
 	$(BIN)/python benchmarks/step.py
@@ -53,5 +56,5 @@ $(CORE): pyproject.toml constraints.txt | $(BIN)/pip
 	@touch $@
 
 $(DEV): $(CORE)
-	$(PIP_INSTALL) --editable '.[dev]'
+	$(PIP_INSTALL) --editable '.[dev,docs,tune]'
 	@touch $@

@@ -200,7 +200,7 @@ def test_training_is_as_long_as_it_was_asked_to_be(graph, limits, steps):
 
 
 def test_the_default_length_is_thirty_epochs_when_they_are_longer(graph, monkeypatch):
-    monkeypatch.setattr(fitting, "STEPS", 5)
+    monkeypatch.setattr(fitting, "STEPS", (5, 3000))
     assert pmvge(patience=None, max_steps=None).fit(graph).history_[-1].step == 90
 
 

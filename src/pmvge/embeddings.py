@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,15 +44,13 @@ class Embeddings:
 
     def save(self, path: Path | str) -> None:
         """Write a Parquet file with the columns ``id`` and ``vector``."""
+        parquet.write_table(self.to_arrow(), path)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The columns ``id`` and ``vector``."""
         flat = pyarrow.array(np.ascontiguousarray(self.vectors, np.float32).ravel())
-        width = self.vectors.shape[1]
-        table = pyarrow.table(
-            {
-                "id": pyarrow.array(self.ids),
-                "vector": pyarrow.FixedSizeListArray.from_arrays(flat, width),
-            }
-        )
-        parquet.write_table(table, path)
+        vectors = pyarrow.FixedSizeListArray.from_arrays(flat, self.vectors.shape[1])
+        return pyarrow.table({"id": pyarrow.array(self.ids), "vector": vectors})
 
     @classmethod
     def load(cls, path: Path | str) -> Embeddings:
@@ -67,6 +66,21 @@ class Embeddings:
         flat = np.concatenate(parts) if parts else np.empty(0, np.float32)
         ids = ids.astype(str) if ids.dtype == object else ids
         return cls(ids, flat.reshape(-1, width))
+
+
+def save_stream(path: Path, parts: Iterable[Embeddings]) -> int:
+    """Write a Parquet file part by part, holding one part at a time; return the number of rows."""
+    writer, rows = None, 0
+    try:
+        for part in parts:
+            table = part.to_arrow()
+            writer = writer or parquet.ParquetWriter(path, table.schema)
+            writer.write_table(table)
+            rows += len(part)
+    finally:
+        if writer is not None:
+            writer.close()
+    return rows
 
 
 def top_k(

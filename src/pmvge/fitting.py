@@ -41,7 +41,8 @@ from pmvge.sampling import BlockSampler, PairSampler
 from pmvge.split import hold_out_links
 from pmvge.training import Plan, Trainer
 
-EPOCHS, STEPS = 30, 1000  # the default length of training: whichever is longer
+EPOCHS, STEPS = 30, (1000, 3000)  # the default length of training: epochs within these steps,
+FEWEST = 3  # but no fewer epochs than this
 CHECK = (25, 500)  # steps between checks: an epoch, within these bounds
 VALIDATION_BLOCK = 2048  # links, and uniform nodes a side, of the block that validation looks at
 
@@ -234,7 +235,7 @@ def _plan(settings: dict[str, Any], steps_per_epoch: float) -> Plan:
     if epochs is not None:
         limits.append(max(1, math.ceil(epochs * steps_per_epoch)))
     return Plan(
-        max_steps=min(limits, default=max(STEPS, math.ceil(EPOCHS * steps_per_epoch))),
+        max_steps=min(limits, default=_default_steps(steps_per_epoch)),
         steps_per_epoch=steps_per_epoch,
         check_every=int(np.clip(round(steps_per_epoch), *CHECK)),
         learning_rate=float(settings["learning_rate"]),
@@ -245,6 +246,13 @@ def _plan(settings: dict[str, Any], steps_per_epoch: float) -> Plan:
         clip_norm=settings["clip_norm"],
         patience=settings["patience"],
     )
+
+
+def _default_steps(steps_per_epoch: float) -> int:
+    """Long enough for a small graph, and short enough that a large one has a model in minutes."""
+    least, most = STEPS
+    wanted = min(max(least, EPOCHS * steps_per_epoch), max(most, FEWEST * steps_per_epoch))
+    return math.ceil(wanted)
 
 
 def _check_batch_norm(network: MultiViewEncoder, graph: MultiViewGraph) -> None:

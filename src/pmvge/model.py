@@ -23,7 +23,7 @@ from pmvge.graph import MultiViewGraph
 from pmvge.history import History
 from pmvge.ids import Ids, as_ids, find
 from pmvge.links import Pair
-from pmvge.network import ViewSchema, embed_rows
+from pmvge.network import ViewSchema, describe_choice, embed_rows
 from pmvge.saving import load_model, save_model
 
 Encoder = str | EncoderSpec | dict[str, str | EncoderSpec | nn.Module]
@@ -66,7 +66,8 @@ class PMvGE(BaseEstimator):
         The paper's weight of the uniform pairs; None means the unbiased |I| / (r |W|).
     max_epochs, max_steps
         When to stop at the latest. An epoch is as many link draws as there are links. None for
-        both means 30 epochs, but no fewer than 1,000 steps; given both, what comes first.
+        both means 30 epochs, but no fewer than 1,000 steps, and no more than 3,000 unless those
+        are fewer than 3 epochs; given both, what comes first.
     learning_rate, schedule, decay_every, decay_factor
         Of Adam; "constant", "cosine" (to 0 at the last step) or "step" (times ``decay_factor``
         every ``decay_every`` steps).
@@ -95,6 +96,8 @@ class PMvGE(BaseEstimator):
         The views, which are the axes of ``alpha_``.
     alpha_
         (D, D), symmetric, 0 for pairs that were not observed.
+    log_alpha_
+        ``{(view, view): log alpha}`` of the observed pairs: what ``alpha_`` holds, in full range.
     alpha_error_
         ``{(view, view): relative standard error}``; 0 where alpha was computed exactly.
     history_
@@ -125,6 +128,7 @@ class PMvGE(BaseEstimator):
     ids_: dict[str, Ids]
     view_names_: tuple[str, ...]
     alpha_: NDArray[np.float64]
+    log_alpha_: dict[Pair, float]
     alpha_error_: dict[Pair, float]
     history_: History
     tables_: Mapping[str, Any] | None
@@ -227,6 +231,7 @@ class PMvGE(BaseEstimator):
         self.embeddings_, self.ids_ = fitted.embeddings, fitted.ids
         self.view_names_, self.history_ = tuple(fitted.schemas), fitted.history
         self.tables_ = fitted.tables
+        self.log_alpha_ = {pair: entry.log_value for pair, entry in fitted.alpha.items()}
         self.alpha_error_ = {pair: entry.relative_error for pair, entry in fitted.alpha.items()}
         self.alpha_ = np.zeros((len(self.view_names_),) * 2)
         for (a, b), entry in fitted.alpha.items():
@@ -274,7 +279,7 @@ class PMvGE(BaseEstimator):
 
         The pair must have been observed in training: elsewhere alpha is not known.
         """
-        log_alpha = self._log_alpha(view, other)
+        log_alpha = self.log_alpha_of(view, other)
         return likelihood.intensity(self.embed(view, X), self.embed(other, X_other), log_alpha)
 
     def search(
@@ -296,7 +301,7 @@ class PMvGE(BaseEstimator):
         """
         choose("ranking", by, ("intensity", "similarity"), "search: by")
         self._known(among)
-        log_alpha = self._log_alpha(view, among) if by == "intensity" else 0.0
+        log_alpha = self.log_alpha_of(view, among) if by == "intensity" else 0.0
         queries = self.embed(view, X)
         if candidates is None:
             pool = Embeddings(self.ids_[among], self.embeddings_[among])
@@ -324,7 +329,7 @@ class PMvGE(BaseEstimator):
         r"""Exact :math:`\ell_n = \sum_{I_n} [w \log\mu - \mu]` of a graph; its nodes may be new."""
         if not isinstance(graph, MultiViewGraph):
             raise InputError(f"expected a MultiViewGraph, got {type(graph).__name__}")
-        log_alpha = {pair: self._log_alpha(*pair) for pair in graph.links}
+        log_alpha = {pair: self.log_alpha_of(*pair) for pair in graph.links}
         values = likelihood.log_likelihood(graph, self.embed_graph(graph), log_alpha)
         return values if by_pair else sum(values.values())
 
@@ -344,6 +349,38 @@ class PMvGE(BaseEstimator):
                 )
             Y[view] = self.embed(view, graph.ids[view] if X is None else X)
         return Y
+
+    def describe(self) -> dict[str, Any]:
+        """What a fitted model is, in plain data: views, alpha, settings, training."""
+        self._check_fitted()
+        last, best = (self.history_[-1] if len(self.history_) else None), self.history_.best
+        defaults = PMvGE().get_params(deep=False)
+        return {
+            "n_components": self._fitted.n_components,
+            "views": {
+                view: {
+                    "n": schema.n,
+                    "features": schema.describe(),
+                    "encoder": describe_choice(self._fitted.choices[view]),
+                }
+                for view, schema in self._fitted.schemas.items()
+            },
+            "alpha": {
+                f"{a},{b}": {"alpha": entry.value, "relative_error": entry.relative_error}
+                for (a, b), entry in self._fitted.alpha.items()
+            },
+            "training": {
+                "steps": last.step if last else 0,
+                "seconds": last.seconds if last else 0.0,
+                "best_validation": best.validation if best else None,
+                "summary": repr(self.history_),
+            },
+            "changed_settings": {
+                name: str(value) if not isinstance(value, int | float | str) else value
+                for name, value in self.get_params(deep=False).items()
+                if name not in ("progress", "checkpoint_dir") and str(value) != str(defaults[name])
+            },
+        }
 
     # -- keeping it -------------------------------------------------------------------------
 
@@ -384,7 +421,8 @@ class PMvGE(BaseEstimator):
             raise InputError(f"unknown view {view!r}: expected one of {known}")
         return self._fitted.schemas[view]
 
-    def _log_alpha(self, view: str, other: str) -> float:
+    def log_alpha_of(self, view: str, other: str) -> float:
+        r""":math:`\log\alpha` of a view pair in either order; an error if it was not observed."""
         for one in (view, other):
             self._known(one)
         for pair in ((view, other), (other, view)):

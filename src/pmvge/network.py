@@ -31,6 +31,20 @@ class ViewSchema:
     row_shape: tuple[int, ...] | None  # None: featureless
     sparse: bool
 
+    def describe(self) -> str:
+        """The rows in words."""
+        if self.row_shape is None:
+            return "none"
+        return f"{' x '.join(map(str, self.row_shape))}{', sparse' if self.sparse else ''}"
+
+
+def describe_choice(choice: Choice) -> str:
+    """An encoder in words."""
+    if isinstance(choice, nn.Module):
+        return type(choice).__name__
+    sizes = "-".join(map(str, choice.hidden_sizes or ()))
+    return f"mlp {sizes}" if choice.kind == "mlp" and sizes else str(choice.kind)
+
 
 def schemas_of(graph: MultiViewGraph) -> dict[str, ViewSchema]:
     """The schema of every view."""

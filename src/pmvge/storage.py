@@ -51,6 +51,21 @@ def commit(folder: Path, kind: str, content: Mapping[str, Any], parts: Mapping[s
         raise StorageError(f"{folder}: cannot write the {kind}: {error}") from error
 
 
+def replace_file(path: Path, write: Write) -> None:
+    """Write a single file, atomically: if that fails, what was there before is still there."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(partial)
+        with partial.open("rb+") as stream:
+            _sync(stream.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
 def make_folder(folder: Path, kind: str) -> Path:
     """Make the folder if it is not there yet."""
     try:

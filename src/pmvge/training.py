@@ -15,6 +15,7 @@ from torch import nn
 from pmvge.checkpoints import Checkpoints, Tensors
 from pmvge.errors import DivergedError
 from pmvge.history import History, Record
+from pmvge.interrupts import deferred_interrupt
 from pmvge.objectives import Encode, Objective
 from pmvge.progress import Watcher
 
@@ -74,17 +75,23 @@ class Trainer:
         self.earlier = 0.0  # seconds before a resume
 
     def run(self) -> History:
-        """Train to the end and leave the network with its best weights."""
+        """Train to the end and leave the network with its best weights.
+
+        Interrupted (Ctrl-C), a run with checkpoints writes one first.
+        """
         self._start = self._last_write = time.perf_counter()
         self.watcher.start(self.step, self.plan.max_steps)
         batches = iter(self.batches)
         self.network.train()
-        while not self.finished:
-            self.descend(next(batches))
-            if self.step % self.plan.check_every == 0 or self.step == self.plan.max_steps:
-                self._check()
-            self._write_if_due()
-            self.watcher.step(self.step, self._seconds() - self.earlier)
+        with deferred_interrupt(self.checkpoints is not None) as interrupted:
+            while not self.finished:
+                self.descend(next(batches))
+                if self.step % self.plan.check_every == 0 or self.step == self.plan.max_steps:
+                    self._check()
+                self._write_if_due(interrupted())
+                self.watcher.step(self.step, self._seconds() - self.earlier)
+                if interrupted():
+                    raise KeyboardInterrupt
         if self.best_weights:
             self.network.load_state_dict(self.best_weights)
         self.network.eval()
@@ -155,9 +162,10 @@ class Trainer:
 
     # -- checkpoints ------------------------------------------------------------------------
 
-    def _write_if_due(self) -> None:
+    def _write_if_due(self, now: bool) -> None:
         since = time.perf_counter() - self._last_write
-        if self.checkpoints and (self.finished or self.checkpoints.due(self.step, since)):
+        now = now or self.finished
+        if self.checkpoints and (now or self.checkpoints.due(self.step, since)):
             self.checkpoints.write(*self.snapshot())
             self._last_write = time.perf_counter()
 

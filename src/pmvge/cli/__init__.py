@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 
 from pmvge import PmvgeError, __version__
+from pmvge.cli import datasets
 from pmvge.cli.demo import demo
+from pmvge.cli.embed import embed
+from pmvge.cli.evaluate import evaluate
+from pmvge.cli.fit import fit
+from pmvge.cli.init import init
+from pmvge.cli.inspect import inspect
+from pmvge.cli.report import report
+from pmvge.cli.search import search
+from pmvge.cli.tune import tune
 
 app = typer.Typer(
     name="pmvge",
@@ -16,7 +25,9 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
-app.command()(demo)
+for command in (init, fit, tune, embed, search, evaluate, inspect, report, demo):
+    app.command()(command)
+app.add_typer(datasets.app, name="datasets")
 
 
 def _show_version(wanted: bool) -> None:
@@ -30,14 +41,19 @@ def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show version.")
     ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
 ) -> None:
     """One embedding space for things of different kinds."""
 
 
 def main() -> None:
     """Run a command; what a user can mend is one line on the error stream and exit code 2."""
+    debug = "--debug" in sys.argv  # wherever it stands
     try:
-        app()
-    except PmvgeError as error:
-        print(f"pmvge: {error}", file=sys.stderr)
+        app(args=[word for word in sys.argv[1:] if word != "--debug"])
+    except (PmvgeError, OSError, MemoryError) as error:
+        if debug:
+            raise
+        told = " ".join(str(error).split()) or type(error).__name__
+        print(f"pmvge: {told}", file=sys.stderr)
         sys.exit(2)

@@ -50,6 +50,8 @@ def cast(column: str, kind: str, types: Mapping[str, str]) -> str:
     name = quoted(column)
     if kind == "text" and types[column].endswith("]"):  # a list of words
         return f"array_to_string({name}, ' ')"
+    if kind == "category" and types[column].startswith(_FRACTIONS):  # 1.0 of pandas is 1 of CSV
+        return as_id(column, types, "VARCHAR")
     if kind == "date" and types[column] in ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"):
         return f"epoch({name}) / 86400"
     expression = CASTS[kind].format(name)
@@ -66,7 +68,11 @@ def check_casts(
     types: Mapping[str, str],
 ) -> None:
     """Raise if a value cannot be what its column is said to hold."""
-    doubtful = [c for c, kind in kinds.items() if kind in _EXPECTED and types[c] not in _INTEGERS]
+    doubtful = [
+        c
+        for c, kind in kinds.items()
+        if kind in _EXPECTED and not (kind == "numeric" and types[c] in _INTEGERS)
+    ]
     wrong = {
         column: f"{quoted(column)} IS NOT NULL AND {CASTS[kinds[column]].format(quoted(column))}"
         " IS NULL"
@@ -103,7 +109,7 @@ def id_type(
         if kind in ("UBIGINT", "HUGEINT", "UHUGEINT"):
             condition = f"abs(CAST({name} AS HUGEINT)) > {2**63 - 1}"
         elif kind.startswith(_FRACTIONS):
-            condition = f"NOT ({_whole(name)})"
+            condition = f"NOT isnan({name}) AND NOT ({_whole(name)})"
         elif kind == "VARCHAR":
             condition = f"NOT regexp_full_match({name}, '{_PLAIN_INTEGER}')"
         else:
@@ -120,7 +126,8 @@ def as_id(column: str, types: Mapping[str, str], wanted: str) -> str:
     fraction = kind.startswith(_FRACTIONS)
     if wanted == "VARCHAR":
         whole = f"CASE WHEN {_whole(name)} THEN CAST(CAST({name} AS BIGINT) AS VARCHAR)"
-        return f"{whole} ELSE CAST({name} AS VARCHAR) END" if fraction else _text(name)
+        other = f"WHEN NOT isnan({name}) THEN {_text(name)} END"
+        return f"{whole} {other}" if fraction else _text(name)
     if fraction:
         return f"CASE WHEN {_whole(name)} THEN CAST({name} AS BIGINT) END"
     if kind in _INTEGERS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import permutations
@@ -11,6 +12,7 @@ import duckdb
 
 from pmvge.errors import TableError
 from pmvge.links import Pair
+from pmvge.tables.casts import check_column
 from pmvge.tables.profile import Profile, profiles, share_within
 from pmvge.tables.project import Feature, LinkTable, Project, ViewTable
 from pmvge.tables.sources import readable
@@ -20,21 +22,29 @@ WEIGHTS = ("weight", "rating", "count", "counts", "score", "value", "strength", 
            "amount", "n", "frequency")  # fmt: skip
 TIMES = re.compile(r"time|date|year|month|day|_at$", re.IGNORECASE)
 BAG = 100  # columns of one kind, nearly all zeros, are a bag of words from here on
+MANY = 10  # columns that differ in a number only belong together from here on
 CATEGORIES = 1000  # more kinds of a word than this are no categories
 
 
-def singular(name: str) -> str:
-    """movies to movie, categories to category."""
+def stem(column: str) -> str:
+    """The name without the number at its end."""
+    return re.sub(r"[0-9]+$", "", column)
+
+
+def singulars(name: str) -> set[str]:
+    """What one of them may be called: movies to movie (and movy), categories to category."""
     lower = name.lower()
-    if lower.endswith("ies"):
-        return lower[:-3] + "y"
-    return lower[:-1] if lower.endswith("s") and not lower.endswith("ss") else lower
+    found = {lower}
+    for ending, instead in (("s", ""), ("es", ""), ("ies", "y")):
+        if lower.endswith(ending) and not lower.endswith("ss"):
+            found.add(lower[: -len(ending)] + instead)
+    return found - {""}
 
 
 def names_view(column: str, view: str) -> bool:
     """Whether a column is called after a view: user, user_id, userId, id_user."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).lower()
-    return words == view.lower() or singular(view) in re.split(r"[^a-z0-9]+", words)
+    return words == view.lower() or not singulars(view).isdisjoint(re.split(r"[\W_]+", words))
 
 
 def raw_view(name: str) -> str:
@@ -79,36 +89,55 @@ def guess_view(
     links: frozenset[str] = frozenset(),
 ) -> ViewTable:
     """A view's table with its id, features and labels guessed; ``links`` are columns of others."""
+    where = f"view {name} ({table.source})"
     seen = profiles(db, raw, types)
-    key = table.id or guess_id(name, seen)
+    if not any(profile.rows for profile in seen.values()):
+        raise TableError(f"{where}: the table has no rows")
+    key = check_column(where, table.id, types) if table.id else guess_id(name, seen)
     if key is None:
         raise TableError(
-            f"view {name} ({table.source}): no column has a value of its own in every row, so none "
+            f"{where}: no column has a value of its own in every row, so none "
             "can be the id; name it in pmvge.toml, or as FILE:id=COLUMN"
         )
     if table.features is not None:
         return replace(table, id=key)
     labels = table.labels or tuple(c for c in types if c.lower() in LABELS and c != key)
     rest = {c: p for c, p in seen.items() if c not in {key, *labels, *links}}
-    features = {c: Feature(kind) for c, p in rest.items() if (kind := guess_kind(c, p))}
-    numbers = [rest[c] for c, f in features.items() if f.kind == "numeric"]
+    kinds = {c: guess_kind(c, p) for c, p in rest.items()}
+    numbers = [rest[c] for c, kind in kinds.items() if kind == "numeric"]
     zeros, values = sum(p.zeros for p in numbers), sum(p.rows for p in numbers)
     if len(numbers) >= BAG and zeros > 0.8 * values and table.sparse is None:
         table = replace(table, sparse=True, standardize=False)
+    # One of many measurements, such as w7 of w0, w1, ..., keeps its column though it is constant.
+    family = Counter(stem(c) for c, kind in kinds.items() if kind == "numeric" and c != stem(c))
+    kinds |= {
+        c: "numeric"
+        for c, p in rest.items()
+        if p.kind in ("integer", "number") and c != stem(c) and family[stem(c)] >= MANY
+    }
+    features = {c: Feature(kind) for c, kind in kinds.items() if kind}
     return replace(table, id=key, labels=labels, features=features)
 
 
 def guess_id(view: str, columns: Mapping[str, Profile]) -> str | None:
     """The column that tells rows apart, by its values and then by its name."""
-    able = [c for c, p in columns.items() if p.unique and p.kind in ("integer", "word", "text")]
+    able = [
+        c
+        for c, p in columns.items()
+        if p.unique
+        and p.kind in ("integer", "word", "text")
+        and (_marked(c) or not (TIMES.search(c) or c.lower() in WEIGHTS))
+    ]
     return max(able, key=lambda column: _id_score(column, view, columns[column]), default=None)
 
 
 def _id_score(column: str, view: str, profile: Profile) -> float:
-    lower = column.lower()
-    marked = lower == "id" or bool(re.search(r"(_|^)(id|key|code|uuid)$|Id$|ID$", column))
     ours = names_view(column, view)
-    return 4 * marked + 3 * ours + (profile.kind != "text") + (lower != "index")
+    return 4 * _marked(column) + 3 * ours + (profile.kind != "text") + (column.lower() != "index")
+
+
+def _marked(column: str) -> bool:
+    return bool(re.search(r"(_|^)(id|Id|key|code|uuid)$|[a-z]Id$|ID$", column))
 
 
 def guess_kind(column: str, profile: Profile) -> str | None:
@@ -124,6 +153,8 @@ def guess_kind(column: str, profile: Profile) -> str | None:
         return "numeric"
     if profile.kind in ("date", "vector", "text"):
         return profile.kind
+    if not profile.wordy:
+        return "category" if profile.distinct <= CATEGORIES else None
     few = profile.distinct <= max(2, min(CATEGORIES, profile.rows // 2))
     return "category" if few else ("text" if not is_key else None)
 
@@ -142,6 +173,8 @@ def guess_links(
     """A link table with its two id columns, and its weight, guessed."""
     raw = raw_links(pair)
     seen = profiles(db, raw, columns)
+    if not any(profile.rows for profile in seen.values()):
+        raise TableError(f"links {','.join(pair)} ({table.source}): the table has no rows")
     able = [
         c
         for c, p in seen.items()
@@ -164,7 +197,8 @@ def guess_links(
     )
     if best is None:
         raise TableError(
-            f"links {a},{b} ({table.source}): expected two columns of ids, got {', '.join(columns)}"
+            f"links {a},{b} ({table.source}): expected two columns of ids, got "
+            f"{', '.join(map(repr, columns))}"
         )
     if table.weight is None and table.aggregate == "sum":
         table = replace(table, weight=guess_weight(seen, set(best)))

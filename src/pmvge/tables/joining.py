@@ -103,7 +103,9 @@ def join_links(
             LEFT JOIN {quoted(right.name)} r ON t.j = r.id"""
         )
         joined = _account(db, where, left, right)
-        aggregate = {"sum": "sum(w)", "count": "count(*)", "max": "max(w)"}[table.aggregate]
+        # A sum of fractions depends on their order; that of the rows shall not matter.
+        total = "sum(w ORDER BY w)" if table.weight else "sum(w)"
+        aggregate = {"sum": total, "count": "count(*)", "max": "max(w)"}[table.aggregate]
         links = db.sql(
             f"SELECT i, j, CAST({aggregate} AS DOUBLE) AS w FROM joined WHERE reason IS NULL "
             "GROUP BY 1, 2 ORDER BY 1, 2"
@@ -149,7 +151,7 @@ def _account(db: duckdb.DuckDBPyConnection, where: str, left: IdTable, right: Id
         raise TableError(f"{where}: the table has no rows")
     strangers = {
         side.view: tuple(
-            str(row[0])
+            _one_line(row[0])
             for row in ask(
                 db,
                 f"SELECT DISTINCT CAST({column} AS VARCHAR) AS id FROM joined "
@@ -166,13 +168,17 @@ def _account(db: duckdb.DuckDBPyConnection, where: str, left: IdTable, right: Id
     return joined
 
 
+def _one_line(value: object) -> str:
+    return " ".join(str(value).splitlines())
+
+
 def _why(db: duckdb.DuckDBPyConnection, joined: Joined, left: IdTable, right: IdTable) -> str:
     """The reasons, with three ids of each side where they do not meet."""
     told = [f"{n:,} with {_A[reason]}" for reason, n in joined.dropped.items()]
     for side in dict.fromkeys((left, right)):
         if joined.strangers[side.view]:
             query = f"SELECT CAST(id AS VARCHAR) FROM {quoted(side.name)} ORDER BY id LIMIT 3"
-            ours = ", ".join(literal(str(row[0])) for row in ask(db, query))
+            ours = ", ".join(literal(_one_line(row[0])) for row in ask(db, query))
             theirs = ", ".join(map(literal, joined.strangers[side.view]))
             told.append(f"view {side.view!r} has ids like {ours}, the links have {theirs}")
     return "; ".join(told)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from pmvge.errors import TableError
@@ -18,7 +19,7 @@ from pmvge.tables.casts import as_id, check_casts, check_column, id_type
 from pmvge.tables.joining import Joined, join_links, register_ids
 from pmvge.tables.project import LinkTable
 from pmvge.tables.recipe import Recipe, batches
-from pmvge.tables.sources import as_source, readable, stage, workbench
+from pmvge.tables.sources import as_source, quoted, readable, stage, workbench
 
 Known = Mapping[str, Any] | None  # a model's ``tables_``
 
@@ -43,7 +44,8 @@ def read_rows(
             if column is None:
                 selection = ["row_number() OVER () - 1 AS id"]
             else:
-                kind = id_type(db, [("raw", column, types)])
+                ours = known["ids"] == "text"  # then 12 is '12', among whatever else
+                kind = "VARCHAR" if ours else id_type(db, [("raw", column, types)])
                 selection = [f"{as_id(column, types, kind)} AS id"]
             if recipe is not None:
                 selection.append(recipe.selection(where, types))
@@ -99,6 +101,47 @@ def read_links(
     where = f"links {a},{b} ({table.source})"
     shape = (len(ids[a]), len(ids[b]))
     return parse_links(where, triple, shape, a == b, described["symmetrize"]), joined
+
+
+def read_labels(
+    tables: Known, ids: Mapping[str, Ids], view: str, source: Any, column: str
+) -> NDArray[Any]:
+    """A column of a table as one text for each known id of a view ("" where it has none)."""
+    known = _view(tables, view)
+    table = as_source(source)
+    where = f"labels of {view} ({table})"
+    with workbench(Path()) as db:
+        types = stage(db, "raw", table, Path())
+        key = check_column(where, str(known["id"] or next(iter(types))), types)
+        check_column(where, column, types)
+        side = register_ids(db, view, ids[view])
+        with readable(where):
+            found = db.sql(
+                f"SELECT l.rowid AS at, CAST({quoted(column)} AS VARCHAR) AS label FROM raw "
+                f"JOIN {quoted(side.name)} l ON {as_id(key, types, side.type)} = l.id "
+                "ORDER BY 1, 2"
+            ).to_arrow_table()
+    if not len(found):
+        raise TableError(f"{where}: none of its {key!r} is an id of the view")
+    labels = np.full(len(ids[view]), "", dtype=object)
+    labels[found["at"].to_numpy()] = [label or "" for label in found["label"].to_pylist()]
+    return labels.astype(str)
+
+
+def pair_of(tables: Known, source: Any) -> Pair:
+    """The one view pair whose link table had columns that this table has."""
+    table = as_source(source)
+    with workbench(Path()) as db:
+        types = stage(db, "raw", table, Path())
+    able = [
+        (str(entry["pair"][0]), str(entry["pair"][1]))
+        for entry in _known(tables)["links"]
+        if {*entry["columns"], *([entry["weight"]] if entry["weight"] else [])} <= set(types)
+    ]
+    if len(able) != 1:
+        listed = " or ".join(",".join(pair) for pair in able or link_pairs(tables))
+        raise TableError(f"{table}: links of which views? Say --pair {listed}")
+    return able[0]
 
 
 def link_pairs(tables: Known) -> list[Pair]:

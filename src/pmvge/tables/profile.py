@@ -26,6 +26,7 @@ class Profile:
     distinct: int
     zeros: int
     least: float | None  # of numbers
+    wordy: bool = True  # whether it has a word of two letters
 
     @property
     def unique(self) -> bool:
@@ -49,15 +50,16 @@ def profiles(
         asked = ", ".join(_facts(column, types[column]) for column in part)
         (row,) = ask(db, f"SELECT count(*), {asked} FROM {quoted(sample)}")
         for at, column in enumerate(part):
-            found[column] = _profile(types[column], row[0], row[1 + 10 * at : 11 + 10 * at])
+            found[column] = _profile(types[column], row[0], row[1 + 11 * at : 12 + 11 * at])
     return found
 
 
 def _facts(column: str, kind: str) -> str:
-    """SQL: known, distinct, numbers, integers, dates, lists, length, words, zeros, least."""
+    """SQL: known, distinct, numbers, integers, dates, lists, length, breaks, wordy, zeros and the
+    least number."""
     name = quoted(column)
     if kind.endswith("]") or kind.startswith(("STRUCT", "MAP", "BLOB")):
-        return f"count({name}), 0, 0, 0, 0, count({name}), 0.0, 0.0, 0, NULL"
+        return f"count({name}), 0, 0, 0, 0, count({name}), 0.0, 0.0, 1, 0, NULL"
     text = f"CAST({name} AS VARCHAR)"
     number = f"TRY_CAST({text} AS DOUBLE)"
     words = f"length({text}) - length(regexp_replace({text}, '[\\s|;,/]+', '', 'g'))"
@@ -65,12 +67,13 @@ def _facts(column: str, kind: str) -> str:
         f"count({name}), count(DISTINCT {name}), count({number}), "
         f"count_if(regexp_full_match({text}, '-?\\d+')), "
         f"count(TRY_CAST({text} AS TIMESTAMP)), count_if({text} LIKE '[%]'), "
-        f"avg(length({text})), avg({words}), count_if({number} = 0), min({number})"
+        f"avg(length({text})), avg({words}), count_if(regexp_matches({text}, '[\\pL\\pN_]{{2}}')), "
+        f"count_if({number} = 0), min({number})"
     )
 
 
 def _profile(kind: str, rows: int, facts: tuple[float, ...]) -> Profile:
-    known, distinct, numbers, integers, dates, lists, length, breaks, zeros, least = (
+    known, distinct, numbers, integers, dates, lists, length, breaks, wordy, zeros, least = (
         *(fact or 0 for fact in facts[:-1]),
         facts[-1],
     )
@@ -78,7 +81,7 @@ def _profile(kind: str, rows: int, facts: tuple[float, ...]) -> Profile:
     def is_a() -> str:
         if not known:
             return "empty"
-        if kind.startswith(("STRUCT", "MAP", "BLOB")):
+        if kind.startswith(("STRUCT", "MAP", "BLOB")) or kind in ("TIME", "TIME_NS"):
             return "other"
         if kind.endswith("]"):
             return "text" if kind.startswith("VARCHAR") else "vector"
@@ -96,7 +99,7 @@ def _profile(kind: str, rows: int, facts: tuple[float, ...]) -> Profile:
             return "date"
         return "text" if breaks >= 1.0 or length > 60 else "word"
 
-    return Profile(is_a(), int(rows), int(known), int(distinct), int(zeros), least)
+    return Profile(is_a(), int(rows), int(known), int(distinct), int(zeros), least, wordy > 0)
 
 
 def share_within(

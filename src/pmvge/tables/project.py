@@ -69,6 +69,13 @@ class ViewTable:
     def __post_init__(self) -> None:
         if self.source is not None:
             object.__setattr__(self, "source", as_source(self.source))
+        if self.features is not None and not isinstance(self.features, Mapping):
+            raise TableError(
+                f"features: expected {{column: kind}} with kinds {', '.join(KINDS)}, "
+                f"got {self.features!r}"
+            )
+        if isinstance(self.labels, str):
+            raise TableError(f"labels: expected a list of columns, got {self.labels!r}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +94,15 @@ class LinkTable:
     symmetrize: str | None = None
 
     def __post_init__(self) -> None:
+        if self.source is None:
+            raise TableError("links: expected a file name or a table, got None")
         object.__setattr__(self, "source", as_source(self.source))
+        two = self.columns is None or (len(self.columns) == 2 and not isinstance(self.columns, str))
+        if not two:
+            raise TableError(f"links: columns: expected two names, got {self.columns!r}")
+        _known("links", "aggregate", self.aggregate, AGGREGATES)
+        if self.symmetrize is not None:
+            _known("links", "symmetrize", self.symmetrize, ("sum", "max"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pmvge.errors import GraphError, TableError
 from pmvge.features import Features
-from pmvge.graph import MultiViewGraph
+from pmvge.graph import MultiViewGraph, check_pairs
 from pmvge.ids import Ids
 from pmvge.links import Pair, parse_links
 from pmvge.tables.blocks import Notes
@@ -86,6 +86,12 @@ def graph_from_frames(
       user             2 nodes   featureless
       user - film      3 links   weight 4, density 0.5
     """
+    if not isinstance(views, Mapping) or not isinstance(links, Mapping):
+        raise TableError("expected views as {name: table} and links as {(name, name): table}")
+    for name in views:
+        if not isinstance(name, str) or not name:
+            raise TableError(f"views: names must be non-empty strings, got {name!r}")
+    check_pairs(links, dict.fromkeys(views, 0))
     project = Project(
         {name: t if isinstance(t, ViewTable) else ViewTable(t) for name, t in views.items()},
         {pair: t if isinstance(t, LinkTable) else LinkTable(t) for pair, t in links.items()},
@@ -280,6 +286,7 @@ def _plain(project: Project, read: Mapping[str, _View]) -> dict[str, Any]:
         "views": {
             name: {
                 "id": project.views[name].id,
+                "ids": "integers" if view.ids.dtype.kind in "iu" else "text",
                 "recipe": view.recipe.to_plain() if view.recipe else None,
             }
             for name, view in read.items()

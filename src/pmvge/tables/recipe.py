@@ -44,11 +44,14 @@ class Recipe:
         kinds = self.kinds
         for column in kinds:
             check_column(where, column, types)
-        return ", ".join(f"{cast(c, kind, types)} AS {quoted(c)}" for c, kind in kinds.items())
+        return ", ".join(
+            f"{cast(c, kind, types)} AS {quoted(f'feature {c}')}" for c, kind in kinds.items()
+        )
 
     def encode(self, batch: Mapping[str, pyarrow.Array], notes: Notes) -> Matrix:
-        """Features (rows, width) of a batch of columns."""
-        parts = [block.encode(batch, notes) for block in self.blocks]
+        """Features (rows, width) of a batch, whose columns are called ``feature NAME``."""
+        columns = {column: batch[f"feature {column}"] for column in self.kinds}
+        parts = [block.encode(columns, notes) for block in self.blocks]
         if self.sparse:
             return sparse.csr_array(sparse.hstack(list(map(sparse.csr_array, parts)), format="csr"))
         return np.hstack(
@@ -121,6 +124,7 @@ def _fit_numbers(
     standardize: bool,
 ) -> blocks.Numbers:
     scalings: list[blocks.Scaling] = []
+    db.execute("SET threads = 1")  # so that sums are taken in the order of the ids
     for start in range(0, len(columns), 256):  # a statement has its limits
         names = [quoted(f"feature {column}") for column in columns[start : start + 256]]
         asked = ", ".join(f"avg({n}), stddev_pop({n}), count(*) - count({n})" for n in names)
@@ -129,6 +133,7 @@ def _fit_numbers(
             blocks.Scaling.of(row[at], row[at + 1], row[at + 2] > 0, standardize)
             for at in range(0, len(row), 3)
         ]
+    db.execute("RESET threads")
     return blocks.Numbers(tuple(columns), tuple(kinds), tuple(scalings))
 
 
@@ -175,7 +180,7 @@ def encode_all(
     db: duckdb.DuckDBPyConnection, recipe: Recipe, staged: str, n: int, notes: Notes
 ) -> Features:
     """Features of all rows of a typed table, in their order."""
-    selection = ", ".join(f"{quoted(f'feature {c}')} AS {quoted(c)}" for c in recipe.kinds)
+    selection = ", ".join(quoted(f"feature {c}") for c in recipe.kinds)
     parts = (
         recipe.encode(batch, notes)
         for batch in batches(db, f"SELECT {selection} FROM {quoted(staged)}")

@@ -71,6 +71,12 @@ def sketch_project(folder: str | Path) -> Sketch:
             table.key = guess_id(table.name, table.columns)
         for table in tables:
             table.foreign = _foreign_keys(db, table, tables)
+        for table in tables:
+            if table.key in table.foreign:  # movie, genre: once for each movie, but links
+                if len(table.foreign) > 1:
+                    table.key = None
+                else:
+                    del table.foreign[table.key]
         return _assemble(db, place, tables, skipped)
 
 
@@ -79,7 +85,9 @@ def _stage_all(db: duckdb.DuckDBPyConnection, folder: Path) -> tuple[list[_Table
     skipped: dict[str, str] = {}
     for path in sorted(folder.iterdir()):
         stem = path.name.split(".")[0]
-        if path.name.endswith(CSV + PARQUET):
+        if path.name.startswith("."):  # what systems and editors leave behind
+            continue
+        if path.name.lower().endswith(CSV + PARQUET):
             sources.append((stem, Source(path.name)))
         elif path.name.endswith(DATABASES) and path.is_file():
             try:
@@ -113,8 +121,9 @@ def _foreign_keys(
     """The columns that hold ids of other tables, by their values and names."""
     found = {}
     for column, profile in list(table.columns.items())[:WIDE]:
-        if profile.kind not in ("integer", "word", "text", "number") or column == table.key:
+        if profile.kind not in ("integer", "word", "text", "number"):
             continue
+        own = column == table.key and names_view(column, table.name)
         best, best_score = None, 0.0
         for other in tables:
             if other is table or other.key is None:
@@ -124,12 +133,17 @@ def _foreign_keys(
             )
             named = names_view(column, other.name) or column == other.key != "id"
             # Small numbers are among the ids of anything: without a name they must be many.
-            many = profile.distinct >= max(20, 0.1 * other.columns[other.key].distinct)
+            # Beside an id of their own they may be ages as well.
+            enough = max(20, 0.1 * other.columns[other.key].distinct)
+            many = table.key is None and profile.distinct >= enough
             number = profile.kind in ("integer", "number")
             odd = column.lower() in WEIGHTS or bool(TIMES.search(column))
+            if column == table.key and (own or not names_view(column, other.name)):
+                continue
             likely = named or (inside > 0.9 and not odd and (many or not number))
-            if inside >= 0.5 and likely and inside + named > best_score:
-                best, best_score = other.name, inside + named
+            score = inside + named + 0.5 * names_view(column, other.name)
+            if inside >= 0.5 and likely and score > best_score:
+                best, best_score = other.name, score
         if best is not None:
             found[column] = best
     return found
@@ -163,7 +177,12 @@ def _assemble(
         if not sides and table not in entities:
             skipped[str(table.source)] = "neither a view (no id column) nor links (no two ids)"
         for left, a, right, b in sides:
-            if (a, b) in links or (b, a) in links or not (a in views and b in views):
+            if (a, b) in links or (b, a) in links:
+                first = (links.get((a, b)) or links[b, a]).source
+                if table not in entities:
+                    skipped[str(table.source)] = f"{a} and {b} are linked by {first}"
+                continue
+            if not (a in views and b in views):
                 continue
             weight = (
                 None

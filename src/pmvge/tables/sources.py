@@ -10,10 +10,13 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 import sqlite3
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -66,7 +69,10 @@ def as_source(given: Any) -> Source:
 def workbench(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """A DuckDB of our own that may spill to disk; file names in queries are those of ``folder``."""
     with TemporaryDirectory(prefix="pmvge-") as spill:
-        db = duckdb.connect(":memory:", config={"temp_directory": spill})
+        # A name in a query is a table or a file, never a variable of the Python around it.
+        db = duckdb.connect(
+            ":memory:", config={"temp_directory": spill, "python_enable_replacements": False}
+        )
         try:
             db.execute(f"SET file_search_path = {literal(str(folder))}")
             yield db
@@ -98,9 +104,10 @@ def readable(where: str) -> Iterator[None]:
         yield
     except (duckdb.Error, sqlite3.Error, pyarrow.ArrowException) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        told = " ".join(lines[:3])
+        shown = next((at for at, line in enumerate(lines) if line.startswith("LINE ")), 3)
+        told = " ".join(lines[: min(3, shown)])  # without the SQL, which is ours
         raise TableError(f"{where}: cannot be read: {told[:400]}") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise TableError(f"{where}: cannot be read: {error}") from error
 
 
@@ -108,15 +115,20 @@ def readable(where: str) -> Iterator[None]:
 
 
 def _find(folder: Path, name: str) -> list[Path]:
+    if not name or "\0" in name:
+        raise TableError(f"expected the name of a file, got {name!r}")
     exact = folder / name  # a name with brackets in it may be just a name
     root = Path(exact.anchor) if Path(name).is_absolute() else folder
     pattern = str(exact.relative_to(root)) if Path(name).is_absolute() else name
-    found = [exact] if exact.is_file() else sorted(root.glob(pattern))
+    try:
+        found = [exact] if exact.is_file() else sorted(root.glob(pattern))
+    except (ValueError, NotImplementedError) as error:
+        raise TableError(f"{name}: not a pattern of file names: {error}") from error
     files = [path for path in found if path.is_file()]
     if not files:
         if exact.is_dir():
             raise TableError(f"{name}: is a folder; name its files, such as {name}/*.csv")
-        near = sorted(path.name for path in exact.parent.glob("*") if path.suffix in CSV + PARQUET)
+        near = sorted(p.name for p in exact.parent.glob("*") if p.name.endswith(CSV + PARQUET))
         hint = f"; there are {', '.join(near[:8])}" if near else ""
         raise TableError(f"{name}: no such file in {exact.parent}{hint}")
     return files
@@ -127,7 +139,7 @@ def _scan_files(where: str, files: list[Path]) -> str:
     kinds = {_kind(path) for path in files}
     if len(kinds) > 1:
         raise TableError(f"{where}: CSV and Parquet files are mixed; name one kind of them")
-    listed = "[" + ", ".join(literal(str(path)) for path in files) + "]"
+    listed = "[" + ", ".join(literal(escape(str(path))) for path in files) + "]"
     if kinds == {"parquet"}:
         return f"read_parquet({listed}, union_by_name = true)"
     delimiter, header = _header(files[0])
@@ -166,7 +178,9 @@ def _header(path: Path) -> tuple[str, list[str]]:
         first = stream.readline(1 << 24).decode("utf-8-sig")
         while first.count('"') % 2 and (more := stream.readline(1 << 24)):  # a name of two lines
             first += more.decode()
-    delimiter = max(",\t;|", key=first.count)
+    if not first.strip():
+        raise TableError(f"{path}: is empty, or its first line is; expected a header")
+    delimiter = max(",\t;|", key=re.sub(r'"[^"]*"', "", first).count)
     try:
         names = next(csv.reader(io.StringIO(first), delimiter=delimiter), [])
     except csv.Error as error:
@@ -217,11 +231,13 @@ def _copy_sqlite(
     db: duckdb.DuckDBPyConnection, name: str, path: Path, query: str, source: Source
 ) -> None:
     """Copy the rows of a SQLite query as text, by Python's own driver: it needs no extension."""
-    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
         found = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         _check_table(source, [str(row[0]) for row in found])
         cursor = connection.execute(query)
+        if cursor.description is None:
+            raise TableError(f"{source}: expected a query that selects rows")
         names = [str(column[0]) for column in cursor.description]
         columns = ", ".join(f"{quoted(column)} VARCHAR" for column in names)
         db.execute(f"CREATE TEMP TABLE {quoted(name)} ({columns})")
@@ -249,7 +265,7 @@ def tables_of(path: Path) -> list[str]:
     """The names of the tables of a DuckDB or SQLite file."""
     with readable(str(path)), path.open("rb") as stream:
         if stream.read(16).startswith(b"SQLite format 3"):
-            connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+            connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
             try:
                 rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
                 return sorted(str(row[0]) for row in rows)

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
+from pmvge.tables.guess import MANY, stem
 from pmvge.tables.project import Feature, LinkTable, Project, ViewTable
 from pmvge.tables.sources import Source
-
-MANY = 10  # columns that differ in a number only are written as one pattern from here on
 
 _HEAD = """\
 # What pmvge reads, and what the columns mean. File names are relative to this file.
@@ -104,15 +103,15 @@ def _feature_lines(features: Mapping[str, Any]) -> Iterator[str]:
 
 
 def folded(features: Mapping[str, Any]) -> dict[str, Feature]:
-    """Features with columns such as w0, w1, ... written as one pattern, w*, where that is safe."""
+    """Features with columns such as w0, w1, ... written as one pattern, w[0-9]*, where that is safe."""
     groups: dict[tuple[str, Any], list[str]] = {}
     for name, feature in features.items():
-        groups.setdefault((re.sub(r"\d+$", "", name), feature), []).append(name)
+        groups.setdefault((stem(name), feature), []).append(name)
     short: dict[str, Feature] = {}
-    for (stem, feature), names in groups.items():
-        pattern = f"{stem}*"
+    for (start, feature), names in groups.items():
+        pattern = f"{start}[0-9]*"
         others = [name for name in features if name not in names]
-        plain = stem and not re.search(r"[*?\[\]]", stem)
+        plain = start and not re.search(r"[*?\[\]]", start)
         if len(names) >= MANY and plain and not any(fnmatchcase(o, pattern) for o in others):
             short[pattern] = feature
         else:

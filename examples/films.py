@@ -1,0 +1,117 @@
+"""Practice tables: users, films, genres, and who watched what. Made up, from a known truth.
+
+    python examples/films.py films/                 # 600 users, 300 films, 12,000 ratings
+    python examples/films.py films/ --ratings 100000
+
+Films have titles and plots whose words tell their genres; users say in a line what they like; the
+more a user's taste and a film's genres agree, the more often they meet. Every tenth rating goes to
+``held_out.csv``, and users that nobody has seen yet to ``new_users.csv``, both in ``later/``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+GENRES = {
+    "comedy": "wedding prank neighbour mistake laugh party holiday roommate boss gag",
+    "crime": "detective heist murder witness gang trial alibi mafia evidence prison",
+    "drama": "family letter illness silence memory loss teacher village mother secret",
+    "fantasy": "dragon wizard kingdom spell sword prophecy forest giant elf curse",
+    "horror": "ghost cellar scream blood mirror cabin demon midnight doll grave",
+    "romance": "kiss paris dance summer stranger promise heart train rain farewell",
+    "scifi": "robot planet spaceship alien clone laser colony signal android orbit",
+    "western": "sheriff saloon outlaw horse desert duel gold ranch revolver railway",
+}
+FILLER = [
+    "a",
+    "the",
+    "one",
+    "two",
+    "after",
+    "before",
+    "again",
+    "finally",
+    "old",
+    "young",
+    "big",
+    "small",
+    "never",
+    "always",
+]
+COUNTRIES = ("br", "de", "fr", "in", "jp", "us")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--ratings", type=int, default=12_000)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    make(given.folder, given.ratings, given.seed)
+
+
+def make(folder: Path, ratings: int = 12_000, seed: int = 0) -> None:
+    """Write the tables."""
+    rng = np.random.default_rng(seed)
+    n_users, n_films = max(100, ratings // 20), max(60, ratings // 40)
+    taste = rng.dirichlet(np.full(len(GENRES), 0.3), n_users + 20)  # 20 come later
+    genre = rng.dirichlet(np.full(len(GENRES), 0.3), n_films)
+    fame = rng.gamma(1.5, size=n_films)
+    users = [user(rng, f"u{number:05d}", row) for number, row in enumerate(taste)]
+    films = [film(rng, f"f{number:05d}", row) for number, row in enumerate(genre)]
+    expected = fame * np.exp(4 * taste[:n_users] @ genre.T)
+    chance = (expected / expected.sum()).ravel()
+    pairs = rng.choice(chance.size, size=ratings, p=chance)
+    stars = rng.integers(1, 6, size=ratings)
+    rows = [
+        (users[pair // n_films][0], films[pair % n_films][0], int(star))
+        for pair, star in zip(pairs, stars, strict=True)
+    ]
+    kinds = [
+        (films[row][0], list(GENRES)[column])
+        for row, column in zip(*np.nonzero(genre > 0.2), strict=True)
+    ]
+    write(folder / "users.csv", ("user_id", "age", "country", "likes"), users[:n_users])
+    write(folder / "films.csv", ("film_id", "title", "plot", "year"), films)
+    write(folder / "film_genres.csv", ("film_id", "genre"), kinds)
+    columns = ("user_id", "film_id", "stars")
+    write(folder / "ratings.csv", columns, [row for at, row in enumerate(rows) if at % 10])
+    write(folder / "later" / "held_out.csv", columns, rows[::10])
+    write(
+        folder / "later" / "new_users.csv", ("user_id", "age", "country", "likes"), users[n_users:]
+    )
+
+
+def user(rng: np.random.Generator, name: str, taste: np.ndarray) -> tuple[Any, ...]:
+    likes = " ".join(words(rng, taste, 6))
+    return name, int(rng.integers(15, 80)), str(rng.choice(COUNTRIES)), f"I like {likes}"
+
+
+def film(rng: np.random.Generator, name: str, genre: np.ndarray) -> tuple[Any, ...]:
+    title = " ".join(words(rng, genre, 2)).title()
+    plot = " ".join([*words(rng, genre, 10), *rng.choice(FILLER, 6)])
+    year = int(rng.integers(1950, 2026)) if rng.random() > 0.05 else ""  # some are not known
+    return name, title, plot, year
+
+
+def words(rng: np.random.Generator, share: np.ndarray, count: int) -> list[str]:
+    chosen = rng.choice(list(GENRES), size=count, p=share)
+    return [str(rng.choice(GENRES[kind].split())) for kind in chosen]
+
+
+def write(path: Path, columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(columns)
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

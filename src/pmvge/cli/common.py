@@ -1,0 +1,146 @@
+"""What commands share: consoles, JSON, models and their backgrounds, settings and results."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from pmvge import PMvGE
+from pmvge.background import Background, load_background
+from pmvge.errors import InputError, ParameterError, StorageError, choose
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON, nothing else.")]
+Model = Annotated[Path, typer.Argument(help="The folder of a fitted model.", show_default=False)]
+
+COLUMNS = {
+    "roc_auc": "AUC",
+    "average_precision": "AP",
+    "recall": "recall",
+    "ndcg": "nDCG",
+    "poisson_deviance": "deviance",
+    "expected_over_observed": "E/O",
+}
+
+
+def tell(notes: Iterable[str]) -> None:
+    """Say something on the error stream, where it disturbs no results."""
+    console = Console(stderr=True, highlight=False)
+    for note in notes:
+        console.print(f"[yellow]note:[/] {_escaped(note)}", soft_wrap=True)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("[", "\\[")
+
+
+def print_json(content: Any) -> None:
+    """Print JSON; what is not a finite number is null."""
+    print(json.dumps(_finite(content), indent=1, ensure_ascii=False))
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, float):
+        return content if math.isfinite(content) else None
+    if isinstance(content, Mapping):
+        return {key: _finite(value) for key, value in content.items()}
+    return [_finite(value) for value in content] if isinstance(content, list | tuple) else content
+
+
+def plain_id(value: Any) -> Any:
+    """An id as Python's int or str."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def load(folder: Path) -> tuple[PMvGE, Background | None]:
+    """A model and, if it was kept, what it was trained on."""
+    model = PMvGE.load(folder)
+    try:
+        return model, load_background(folder)
+    except StorageError:
+        return model, None
+
+
+def background_of(folder: Path, background: Background | None) -> Background:
+    """The background, or an error that says how to have one."""
+    if background is None:
+        raise InputError(
+            f"{folder}: the model was saved without its links, which this needs: fit it by "
+            "'pmvge fit', or save it with background=Background.of(graph)"
+        )
+    return background
+
+
+def writable(path: Path, *, folder: bool) -> Path:
+    """The path, if it can be written to; better to know before the work than after it."""
+    place = path if folder else path.parent
+    try:
+        if not folder and path.is_dir():
+            raise StorageError(f"{path}: cannot be written: it is a folder")
+        place.mkdir(parents=True, exist_ok=True)
+        probe = place / f".pmvge-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be written: {error.strerror or error}") from error
+    return path
+
+
+def parse_settings(given: Iterable[str], base: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of PMvGE from a project file and ``key=value`` flags, which win."""
+    settings = dict(base)
+    for item in given:
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise ParameterError(f"--set: expected key=value, got {item!r}")
+        settings[key.strip()] = _value(value.strip())
+    known = PMvGE().get_params(deep=False)
+    for key in settings:
+        choose("setting", key, known)
+    return settings
+
+
+def _value(text: str) -> Any:
+    """A TOML value, ``none``, or else a text."""
+    if text.lower() in ("none", "null"):
+        return None
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return {"True": True, "False": False}.get(text, text)
+
+
+def results_table(results: Mapping[str, Any], title: str) -> Table:
+    """Results of an evaluation, by view pair and overall."""
+    table = Table(
+        title=title,
+        caption="AUC: of the ROC; AP: average precision; deviance: mean Poisson deviance; E/O: "
+        "expected over observed weight",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("view pair", no_wrap=True)
+    rows = dict(results["pairs"])
+    if len(rows) > 1:
+        rows["overall"] = results["overall"]
+    keys = [key for key in next(iter(rows.values()), {}) if key.partition("@")[0] in COLUMNS]
+    table.add_column("links", justify="right")
+    for key in keys:
+        name, at, k = key.partition("@")
+        table.add_column(COLUMNS[name] + at + k, justify="right")
+    for pair, row in rows.items():
+        values = (row.get(key, math.nan) for key in keys)
+        table.add_row(
+            pair.replace(",", " - "),
+            f"{row['links']:,}",
+            *(f"{value:.4g}" if abs(value) >= 10 else f"{value:.3f}" for value in values),
+        )
+    return table

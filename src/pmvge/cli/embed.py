@@ -1,0 +1,74 @@
+"""``pmvge embed``: vectors of new entities, from a raw table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from pmvge import PMvGE, storage
+from pmvge.cli.common import AsJson, Model, print_json, tell, writable
+from pmvge.embeddings import Embeddings, save_stream
+from pmvge.errors import ParameterError
+from pmvge.tables import read_rows
+from pmvge.tables.blocks import Notes
+
+View = Annotated[str, typer.Option("--view", help="The view that the rows belong to.")]
+
+
+def embed(
+    model: Model,
+    table: Annotated[str, typer.Argument(help="A table like that of the view in training.")],
+    view: View,
+    output: Annotated[Path, typer.Option("-o", "--output", help="A Parquet file.")],
+    as_json: AsJson = False,
+) -> None:
+    """Embed the rows of a table and write ids and vectors to a Parquet file.
+
+    The table has the columns of the training table; it is read, embedded and written in chunks.
+
+    Example: pmvge embed model/ --view movies new.csv -o vectors.parquet
+    """
+    if output.suffix != ".parquet":
+        raise ParameterError(f"-o: expected a name that ends in .parquet, got {str(output)!r}")
+    writable(output, folder=False)
+    loaded = PMvGE.load(model)
+    notes: Notes = Counter()
+    counts: list[int] = []
+    storage.replace_file(
+        output,
+        lambda path: counts.append(save_stream(path, embedded(loaded, view, table, notes))),
+    )
+    tell(strange_values(view, notes))
+    if as_json:
+        facts = {"output": str(output), "rows": counts[0], "n_components": loaded.n_components}
+        print_json({**facts, "notes": strange_values(view, notes)})
+        return
+    Console(highlight=False).print(
+        f"{counts[0]:,} rows of {view}: vectors of {loaded.n_components} numbers in "
+        f"[bold]{output}[/], columns id and vector"
+    )
+
+
+def embedded(model: PMvGE, view: str, table: str, notes: Notes) -> Iterator[Embeddings]:
+    """Ids and vectors of a raw table, some thousands of rows at a time."""
+    for ids, X in read_rows(model.tables_, view, table, notes=notes):
+        yield Embeddings(ids, model.embed(view, ids if X is None else X))
+
+
+def strange_values(view: str, notes: Notes) -> list[str]:
+    """What was missing, or was not seen in training, said once for each column."""
+    said = []
+    for (column, what), count in notes.items():
+        if count and what == "missing":
+            said.append(f"view {view}: {count:,} values of {column!r} are missing: filled in")
+        elif count:
+            said.append(
+                f"view {view}: {count:,} values of {column!r} were not seen in training: taken for "
+                "none of the known ones"
+            )
+    return said

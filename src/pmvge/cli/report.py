@@ -1,0 +1,55 @@
+"""``pmvge report``: a model as one HTML page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from pmvge.background import Background
+from pmvge.cli.common import Model, load, tell, writable
+from pmvge.errors import ParameterError
+from pmvge.report import write_report
+from pmvge.tables.later import read_labels
+
+
+def report(
+    model: Model,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file.")] = Path(
+        "report.html"
+    ),
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label",
+            metavar="VIEW=FILE:COLUMN",
+            help="Colour the map by a column of a table that has the view's ids; may be repeated.",
+        ),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
+) -> None:
+    """Write a report: one HTML file that opens offline in any browser.
+
+    Example: pmvge report model/ -o report.html --label movies=movies.csv:genre
+    """
+    writable(output, folder=False)
+    loaded, background = load(model)
+    if background is None:
+        tell([f"{model} was saved without its links: the report will show less"])
+    if label:
+        background = background or Background({})
+        labels = {view: dict(columns) for view, columns in background.labels.items()}
+        for flag in label:
+            view, equals, rest = flag.partition("=")
+            file, colon, column = rest.rpartition(":")
+            if not (equals and colon):
+                raise ParameterError(f"--label: expected VIEW=FILE:COLUMN, got {flag!r}")
+            values = read_labels(loaded.tables_, loaded.ids_, view, file, column)
+            labels.setdefault(view, {})[column] = values
+        background = replace(background, labels=labels)
+    write_report(output, loaded, background, title=title or model.resolve().name)
+    size = output.stat().st_size / 1e6
+    Console(highlight=False).print(f"Report: [bold]{output}[/] ({size:.1f} MB)")
