@@ -28,22 +28,7 @@ GENRES = {
     "scifi": "robot planet spaceship alien clone laser colony signal android orbit",
     "western": "sheriff saloon outlaw horse desert duel gold ranch revolver railway",
 }
-FILLER = [
-    "a",
-    "the",
-    "one",
-    "two",
-    "after",
-    "before",
-    "again",
-    "finally",
-    "old",
-    "young",
-    "big",
-    "small",
-    "never",
-    "always",
-]
+FILLER = ("after", "again", "always", "before", "big", "finally", "never", "old", "small", "young")
 COUNTRIES = ("br", "de", "fr", "in", "jp", "us")
 
 

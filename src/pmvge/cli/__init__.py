@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
+# Threads that wait for each other should sleep, not spin: on a machine that does other work, too,
+# spinning ones make training ten times slower. To be said before torch is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# ruff: noqa: E402
 import sys
 from typing import Annotated
 

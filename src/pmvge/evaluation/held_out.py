@@ -48,11 +48,13 @@ def evaluate_held_out(
         See :func:`~pmvge.evaluation.ranking.evaluate_links`.
     """
     pairs: dict[str, dict[str, Any]] = {}
+    shares: dict[str, dict[str, float]] = {}
     for (a, b), links in held_out.items():
         if not len(links):
             continue
         share = links.total / weights[a, b] if exposure is None else exposure
-        results = evaluate_links(
+        shares[f"{a},{b}"] = {"exposure": share}
+        pairs[f"{a},{b}"] = evaluate_links(
             Y[a],
             Y[b],
             links,
@@ -62,8 +64,10 @@ def evaluate_held_out(
             k=k,
             max_pairs=max_pairs,
         )
-        pairs[f"{a},{b}"] = {**results, "exposure": share}
-    return {"pairs": pairs, "overall": overall(pairs)}
+    return {
+        "pairs": {pair: {**results, **shares[pair]} for pair, results in pairs.items()},
+        "overall": overall(pairs),
+    }
 
 
 def evaluate_background(

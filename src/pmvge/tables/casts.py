@@ -17,7 +17,7 @@ from pmvge.tables.sources import ask, quoted, readable
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
 _EXACT = 2**53  # up to here every whole number is a double
-_PLAIN_INTEGER = r"-?[1-9]\d{0,17}|0"
+_PLAIN_INTEGER = r"-?[1-9]\d*|0"
 _INTEGER_LIKE = r"-?\d+(\.0+)?"  # what a whole number may have become on its way
 
 CASTS = {
@@ -111,7 +111,8 @@ def id_type(
         elif kind.startswith(_FRACTIONS):
             condition = f"NOT isnan({name}) AND NOT ({_whole(name)})"
         elif kind == "VARCHAR":
-            condition = f"NOT regexp_full_match({name}, '{_PLAIN_INTEGER}')"
+            plain = f"regexp_full_match({name}, '{_PLAIN_INTEGER}')"
+            condition = f"NOT ({plain} AND TRY_CAST({name} AS BIGINT) IS NOT NULL)"
         else:
             return "VARCHAR"
         query = f"SELECT 1 FROM {quoted(table)} WHERE {name} IS NOT NULL AND {condition} LIMIT 1"

@@ -103,7 +103,7 @@ def _feature_lines(features: Mapping[str, Any]) -> Iterator[str]:
 
 
 def folded(features: Mapping[str, Any]) -> dict[str, Feature]:
-    """Features with columns such as w0, w1, ... written as one pattern, w[0-9]*, where that is safe."""
+    """Features with columns such as w0, w1, ... as one pattern, w[0-9]*, where that is safe."""
     groups: dict[tuple[str, Any], list[str]] = {}
     for name, feature in features.items():
         groups.setdefault((stem(name), feature), []).append(name)

@@ -1,0 +1,81 @@
+"""A few queries of every view pair, and whom the model expects to be linked with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmvge.embeddings import top_k
+from pmvge.links import Links
+from pmvge.report.summary import PairData
+
+QUERIES = 6
+KNOWN, HELD_OUT, NEW = "training", "held out", "new"
+
+
+@dataclass(frozen=True)
+class Partner:
+    """A partner of a query: its position, the weight expected, and what is known of the link."""
+
+    position: int
+    expected: float
+    mark: str
+
+
+@dataclass(frozen=True)
+class Example:
+    """A query by its position, how many links it has, and its best partners."""
+
+    position: int
+    training: int
+    held_out: int
+    partners: list[Partner]
+
+
+def examples(
+    data: PairData, k: int, rng: np.random.Generator, *, queries: int = QUERIES
+) -> list[Example]:
+    """The k best partners of a few rows, preferably of rows with held-out links."""
+    asked = _queries(data, queries, rng)
+    within = data.training.within
+    at, g = top_k(data.Y[asked], data.Y_other, k + within)
+    with np.errstate(over="ignore"):
+        mu = np.exp(g.astype(np.float64) + data.log_alpha)
+    known = [_partners(data.training, int(i)) for i in asked]
+    held = [_partners(data.held_out, int(i)) for i in asked]
+    found = []
+    for row, i in enumerate(asked.tolist()):
+        partners = [
+            Partner(
+                j,
+                weight,
+                KNOWN if j in known[row] else HELD_OUT if j in held[row] else NEW,
+            )
+            for j, weight in zip(at[row].tolist(), mu[row].tolist(), strict=True)
+            if not (within and j == i)
+        ]
+        found.append(Example(i, len(known[row]), len(held[row]), partners[:k]))
+    return found
+
+
+def _queries(data: PairData, queries: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Rows with held-out links first, then rows with any links, then the others."""
+    chosen: list[int] = []
+    for links in (data.held_out, data.training):
+        if links is not None:
+            ends = np.union1d(links.rows, links.cols) if links.within else np.unique(links.rows)
+            free = np.setdiff1d(ends, chosen)
+            chosen += rng.permutation(free)[: queries - len(chosen)].tolist()
+    others = np.setdiff1d(np.arange(min(data.training.shape[0], 10 * queries)), chosen)
+    chosen += others[: queries - len(chosen)].tolist()
+    return np.array(sorted(chosen), dtype=np.int64)
+
+
+def _partners(links: Links | None, i: int) -> set[int]:
+    if links is None:
+        return set()
+    start, stop = np.searchsorted(links.rows, [i, i + 1])  # links are sorted by row
+    found = set(links.cols[start:stop].tolist())
+    return found | set(links.rows[links.cols == i].tolist()) if links.within else found

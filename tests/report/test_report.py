@@ -1,0 +1,289 @@
+"""The file: what is in it, that nothing gets out of its place, and that it is always whole."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from plotly import graph_objects
+from torch import nn
+
+from pmvge import MultiViewGraph, PMvGE
+from pmvge.background import Background
+from pmvge.errors import InputError, NotFitted, StorageError
+from pmvge.evaluation.ranking import evaluate_links
+from pmvge.report import write_report
+from pmvge.report.summary import pair_data, settings
+
+SECTIONS = [
+    "training",
+    "space",
+    "calibration",
+    "distributions",
+    "examples",
+    "evaluation",
+    "details",
+]
+
+
+@pytest.fixture(scope="module")
+def path(case: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    return write_report(folder / "new" / "report.html", case.model, case.background, title="A & B")
+
+
+def test_every_section_is_there_and_can_be_reached(path: Path, read_page: Any) -> None:
+    page = read_page(path)
+    assert [attrs["id"] for tag, attrs in page.elements if tag == "section"] == SECTIONS
+    reached = [attrs["href"] for tag, attrs in page.elements if tag == "a"]
+    assert reached == [f"#{section}" for section in SECTIONS]
+    assert "Not shown" not in page.words
+    assert "A & B" in page.words
+    for word in ("84 entities of 2 views", "user-", "item-", "one space of 4 dimensions", "lookup"):
+        assert word in page.words
+
+
+def test_every_figure_is_one_that_plotly_knows(path: Path, read_page: Any) -> None:
+    figures = read_page(path).figures()
+    assert len(figures) == 2 + 3 * 2  # curves, map; calibration, degrees, similarities by pair
+    for figure in figures:
+        drawn = graph_objects.Figure(figure)  # raises on anything unknown
+        assert len(drawn.data)
+        assert all(len(trace.x) == len(trace.y) > 0 for trace in drawn.data)
+
+
+def test_map_shows_every_entity_and_its_labels(path: Path, case: Any, read_page: Any) -> None:
+    (space,) = (f for f in read_page(path).figures() if f["data"][0].get("mode") == "markers")
+    item, user = space["data"]
+    assert len(item["x"]) == 24
+    assert user["text"][7] == f"<b>user</b> user-7<br>colour: {['red', 'green', 'blue'][7 % 3]}"
+    assert item["marker"]["symbol"] != user["marker"]["symbol"]
+    assert item["marker"]["color"] != user["marker"]["color"]
+
+
+def test_nothing_outside_the_file_is_named(path: Path, read_page: Any) -> None:
+    page = read_page(path)
+    for tag, attrs in page.elements:
+        assert "src" not in attrs
+        assert attrs.get("href") is None or attrs["href"].startswith(("#", "data:"))
+        assert not [name for name in attrs if name.startswith("on")], tag
+    style = re.search("<style>(.*)</style>", page.source, re.DOTALL)
+    assert style is not None
+    assert not re.search(r"url\(|@import|https?:", style[1])
+    assert "default-src 'none'" in page.source[:1000]
+
+
+def test_plotly_is_in_it_once(path: Path) -> None:
+    assert path.read_text(encoding="utf-8").count("plotly.js v") == 1
+
+
+def test_same_model_and_seed_give_the_same_file(case: Any, tmp_path: Path) -> None:
+    one, two, other = (
+        write_report(tmp_path / name, case.model, case.background, seed=seed).read_bytes()
+        for name, seed in (("one.html", 3), ("two.html", 3), ("other.html", 4))
+    )
+    assert one == two
+    assert one != other
+
+
+def test_a_saved_model_gives_the_same_report(case: Any, path: Path, tmp_path: Path) -> None:
+    case.model.save(tmp_path / "model")
+    again = write_report(
+        tmp_path / "report.html", PMvGE.load(tmp_path / "model"), case.background, title="A & B"
+    )
+    assert again.read_bytes() == path.read_bytes()
+
+
+def test_names_cannot_leave_their_place(hostile: Any, tmp_path: Path, read_page: Any) -> None:
+    title = "</title><script>window.hacked = 1</script>"
+    page = read_page(
+        write_report(tmp_path / "r.html", hostile.model, hostile.background, title=title)
+    )
+    programs = [attrs for attrs, _ in page.scripts if attrs.get("type") != "application/json"]
+    assert len(programs) == 2  # plotly.js and the page's own
+    assert "img" not in [tag for tag, _ in page.elements]
+    assert "window.hacked" in page.words  # as text
+    for tag, attrs in page.elements:
+        assert not [name for name in attrs if name.startswith("on")], tag
+        assert tag != "a" or str(attrs["href"]).startswith("#")
+    (space,) = (f for f in page.figures() if f["data"][0].get("mode") == "markers")
+    texts = [text for trace in space["data"] for text in trace["text"]]
+    assert len(texts) == 84
+    assert set(re.findall("<[^>]*>", "".join(texts))) == {"<b>", "</b>", "<br>"}
+    assert max(map(len, texts)) < 500
+
+
+def test_without_background_the_reason_is_given(case: Any, tmp_path: Path, read_page: Any) -> None:
+    page = read_page(write_report(tmp_path / "report.html", case.model))
+    assert [attrs["id"] for tag, attrs in page.elements if tag == "section"] == SECTIONS
+    assert page.words.count("Not shown: the report was written without the links") == 3
+    assert "Not shown: there are no held-out links" in page.words
+    assert len(page.figures()) == 2
+
+
+def test_without_held_out_links_training_links_are_judged(
+    case: Any, tmp_path: Path, read_page: Any
+) -> None:
+    background = Background(case.background.links)
+    page = read_page(write_report(tmp_path / "report.html", case.model, background))
+    assert "Judged on the training links themselves: none are held out" in page.words
+    assert "Not shown: there are no held-out links" in page.words
+    assert len(page.figures()) == 8
+
+
+def test_evaluation_is_computed_from_held_out_links(case: Any, path: Path, read_page: Any) -> None:
+    words = read_page(path).words
+    for part in pair_data(case.model, case.background, 0):
+        results = evaluate_links(
+            part.Y,
+            part.Y_other,
+            part.held_out,
+            log_alpha=part.log_alpha,
+            known=part.training,
+            exposure=part.held_out.total / part.training.total,
+        )
+        row = f"{part.pair[0]} – {part.pair[1]}"
+        assert re.search(rf"{row} [\d, ]+\S+ {results['roc_auc']:.3f} ", words), row
+
+
+def test_given_evaluation_is_shown_as_it_is(case: Any, tmp_path: Path, read_page: Any) -> None:
+    values = {"roc_auc": 0.4321, "recall@7": 0.125, "<new>": 3.5, "average_precision": math.nan}
+    given = {"pairs": {"user,item": values, "x<y": {}}, "overall": {"roc_auc": 0.9999}}
+    page = read_page(
+        write_report(tmp_path / "r.html", case.model, case.background, evaluation=given)
+    )
+    for text in ("0.432", "0.125", "3.5", "<new>", "x<y", "recall@7", "first 7", "1.000"):
+        assert text in page.words
+
+
+@pytest.mark.parametrize("validate", [True, False])
+def test_exposure_knows_which_links_alpha_has_seen(fit: Callable[..., Any], validate: bool) -> None:
+    case = fit(validate=validate)
+    for part in pair_data(case.model, case.background, 0):
+        seen = part.training.total + (part.held_out.total if validate else 0)
+        assert part.exposure == pytest.approx(part.held_out.total / seen)
+
+
+def test_views_and_pairs_without_anything_do_no_harm(tmp_path: Path, read_page: Any) -> None:
+    none: tuple[list[int], list[int]] = ([], [])
+    links = {("a", "b"): ([0, 1], [0, 0]), ("b", "b"): none, ("a", "c"): none}
+    graph = MultiViewGraph({"a": 3, "b": 2, "c": 1}, links)
+    model = PMvGE(n_components=1, max_steps=3, patience=None, progress=False, random_state=0)
+    model.fit(graph)
+    background = Background.of(graph, None, {"c": {"only": ["one"]}})
+    page = read_page(write_report(tmp_path / "r.html", model, background, k=100))
+    assert len(page.figures()) == 2 + 3
+    only = Background({("b", "b"): graph.links["b", "b"]})
+    page = read_page(write_report(tmp_path / "r.html", model, only))
+    assert page.words.count("Not shown: no view pair has links") == 3
+
+
+def test_settings_have_no_addresses_in_memory() -> None:
+    model = PMvGE(
+        encoder={"a": nn.Linear(2, 3), "b": "linear"}, random_state=np.random.default_rng(0)
+    )
+    values = {name: (value, changed) for name, value, changed in settings(model)}
+    assert values["encoder"] == ("a: Linear, b: linear", True)
+    assert values["random_state"] == ("Generator", True)
+    assert values["hidden_sizes"] == ("(256)", False)
+
+
+# -- writing ------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_leaves_the_old_report(
+    case: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("the old one")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageError, match=r"report\.html: cannot write the report: .*No space"):
+        write_report(path, case.model)
+    assert path.read_text() == "the old one"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_report_is_synced_before_it_takes_the_place(
+    case: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("the old one")
+    seen = []
+    real = os.fsync
+
+    def watched(descriptor: int) -> None:
+        seen.append((path.read_text(), os.fstat(descriptor).st_size > 4_000_000))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    assert write_report(str(path), case.model) == path
+    assert seen == [("the old one", True)]
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_is_not_replaced(case: Any, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=re.escape(str(tmp_path))):
+        write_report(tmp_path, case.model)
+    assert not list(tmp_path.parent.glob("*.partial"))
+
+
+# -- what cannot be reported --------------------------------------------------------------------
+
+
+def test_only_fitted_models_are_reported(tmp_path: Path) -> None:
+    with pytest.raises(NotFitted, match="call fit"):
+        write_report(tmp_path / "r.html", PMvGE())
+
+
+def test_background_of_another_model_is_refused(case: Any, tmp_path: Path) -> None:
+    other = MultiViewGraph({"user": 3, "item": 2}, {("user", "item"): ([0], [1])})
+    with pytest.raises(InputError, match=r"'user' and 'item' are among \(3, 2\) .* \(60, 24\)"):
+        write_report(tmp_path / "r.html", case.model, Background.of(other))
+    unknown = MultiViewGraph({"item": 24, "x": 2}, {("item", "x"): ([0], [1])})
+    with pytest.raises(InputError, match="not trained on links between 'item' and 'x'"):
+        write_report(tmp_path / "r.html", case.model, Background.of(unknown))
+    labels = Background({}, labels={"user": {"colour": np.array(["red"])}})
+    with pytest.raises(InputError, match=r"labels 'colour' of view 'user': got 1, .* has 60"):
+        write_report(tmp_path / "r.html", case.model, labels)
+
+
+@pytest.mark.parametrize("wrong", [{"k": 0}, {"k": 2.5}, {"k": True}, {"seed": -1}, {"seed": "x"}])
+def test_wrong_numbers_are_refused(case: Any, tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        write_report(tmp_path / "r.html", case.model, case.background, **wrong)
+
+
+# -- large graphs -------------------------------------------------------------------------------
+
+
+def test_a_hundred_thousand_nodes_make_a_page_one_can_open(tmp_path: Path, read_page: Any) -> None:
+    rng = np.random.default_rng(0)
+    n, m, E = 99_000, 1_000, 300_000
+    links = {
+        ("user", "item"): (rng.integers(n, size=E), (rng.random(E) ** 3 * m).astype(int)),
+        ("item", "item"): (rng.integers(500, size=900), 500 + rng.integers(500, size=900)),
+    }
+    graph = MultiViewGraph({"user": n, "item": m}, links)
+    model = PMvGE(n_components=8, max_steps=1, patience=None, progress=False, random_state=0)
+    model.fit(graph)
+    labels = {"user": {"age": rng.integers(90, size=n).astype(str)}}
+    started = time.perf_counter()
+    path = write_report(tmp_path / "large.html", model, Background.of(graph, None, labels))
+    assert time.perf_counter() - started < 120  # about 10 s on an idle core
+    assert path.stat().st_size < 20_000_000
+    words = read_page(path).words
+    assert "2,000 of 100,000 entities, drawn at random" in words
+    assert "Estimated on 20,000 of 99,000 rows of user" in words
