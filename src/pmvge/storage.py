@@ -24,7 +24,7 @@ from pmvge.errors import StorageError
 
 FORMAT = 1
 
-Write = Callable[[Path], None]
+Write = Callable[[Path], object]
 
 
 def commit(folder: Path, kind: str, content: Mapping[str, Any], parts: Mapping[str, Write]) -> None:

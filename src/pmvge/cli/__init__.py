@@ -8,7 +8,6 @@ import os
 # spinning ones make training ten times slower. To be said before torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-# ruff: noqa: E402
 import sys
 from typing import Annotated
 

@@ -15,7 +15,7 @@ from pmvge.links import Pair
 from pmvge.tables.casts import check_column
 from pmvge.tables.profile import Profile, profiles, share_within
 from pmvge.tables.project import Feature, LinkTable, Project, ViewTable
-from pmvge.tables.sources import readable
+from pmvge.tables.sources import apart, readable
 
 LABELS = ("label", "labels", "class", "target")
 WEIGHTS = ("weight", "rating", "count", "counts", "score", "value", "strength", "times", "quantity",
@@ -49,12 +49,12 @@ def names_view(column: str, view: str) -> bool:
 
 def raw_view(name: str) -> str:
     """The name of a view's raw table on the workbench."""
-    return f"raw view {name}"
+    return f"raw view {apart(name)}"
 
 
 def raw_links(pair: Pair) -> str:
     """The name of a raw link table on the workbench."""
-    return f"raw links {pair[0]},{pair[1]}"
+    return f"raw links {apart(pair[0])} {apart(pair[1])}"
 
 
 def complete(

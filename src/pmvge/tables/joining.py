@@ -14,7 +14,7 @@ from pmvge.errors import TableError
 from pmvge.ids import Ids
 from pmvge.tables.casts import as_id, check_column
 from pmvge.tables.project import LinkTable
-from pmvge.tables.sources import ask, literal, quoted, readable
+from pmvge.tables.sources import apart, ask, literal, quoted, readable
 
 Triple = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
@@ -62,7 +62,7 @@ _A = {
 
 def register_ids(db: duckdb.DuckDBPyConnection, view: str, ids: Ids) -> IdTable:
     """Put the ids of a view onto the workbench, in their order."""
-    name = f"ids of {view}"
+    name = f"ids of {apart(view)}"
     db.register("given ids", pyarrow.table({"id": pyarrow.array(ids)}))
     db.execute(f'CREATE TEMP TABLE {quoted(name)} AS SELECT id FROM "given ids"')
     db.unregister("given ids")

@@ -24,7 +24,7 @@ from pmvge.tables.guess import complete, raw_links, raw_view
 from pmvge.tables.joining import IdTable, Joined, Triple, join_links
 from pmvge.tables.project import LinkTable, Project, ViewTable, read_project
 from pmvge.tables.recipe import Recipe, encode_all, expand, fit_recipe
-from pmvge.tables.sources import ask, quoted, readable, stage, workbench
+from pmvge.tables.sources import apart, ask, quoted, readable, stage, workbench
 
 
 class DroppedRows(UserWarning):
@@ -190,7 +190,7 @@ def _stage_view(
         for label in table.labels:
             check_column(where, label, types)
             selection.append(f"CAST({quoted(label)} AS VARCHAR) AS {quoted(f'label {label}')}")
-        staged = f"view {name}"
+        staged = f"view {apart(name)}"
         db.execute(
             f"CREATE TABLE {quoted(staged)} AS SELECT {', '.join(selection)} "
             f"FROM {quoted(raw)} ORDER BY id"
@@ -238,7 +238,7 @@ def _collect_ids(
             f"SELECT {as_id(column, types, kind)} AS id FROM {quoted(raw)}"
             for raw, column, types in places
         )
-        staged = f"view {name}"
+        staged = f"view {apart(name)}"
         query = f"SELECT DISTINCT id FROM ({union}) WHERE id IS NOT NULL ORDER BY id"
         db.execute(f"CREATE TABLE {quoted(staged)} AS {query}")
         _check_ids(db, f"view {name}", staged, places[0][1])

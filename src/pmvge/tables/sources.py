@@ -304,6 +304,11 @@ def ask(db: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
     return db.execute(query).fetchall()
 
 
+def apart(name: str) -> str:
+    """A name that differs from others in more than capitals, which mean nothing in SQL."""
+    return name.encode().hex()
+
+
 def quoted(name: str) -> str:
     """A name in SQL."""
     return '"' + name.replace('"', '""') + '"'
