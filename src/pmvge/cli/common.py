@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from pmvge import PMvGE
@@ -35,11 +37,17 @@ def tell(notes: Iterable[str]) -> None:
     """Say something on the error stream, where it disturbs no results."""
     console = Console(stderr=True, highlight=False)
     for note in notes:
-        console.print(f"[yellow]note:[/] {_escaped(note)}", soft_wrap=True)
+        console.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
 
 
-def _escaped(text: str) -> str:
-    return text.replace("[", "\\[")
+def bold(path: Path) -> str:
+    """A path to be printed in bold; brackets in it are no markup."""
+    return f"[bold]{escape(str(path))}[/]"
+
+
+def as_typed(path: Path) -> str:
+    """A path as a shell takes it, to be printed; brackets in it are no markup."""
+    return escape(shlex.quote(str(path)))
 
 
 def print_json(content: Any) -> None:
@@ -126,6 +134,7 @@ def results_table(results: Mapping[str, Any], title: str) -> Table:
         "expected over observed weight",
         title_justify="left",
         caption_justify="left",
+        pad_edge=False,  # so that it fits into 80 columns
     )
     table.add_column("view pair", no_wrap=True)
     rows = dict(results["pairs"])

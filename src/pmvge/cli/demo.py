@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,9 +15,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from pmvge import PMvGE
+from pmvge import Background, PMvGE
+from pmvge.cli.common import AsJson, print_json, writable
 from pmvge.datasets.digits import NAMES, Digits, load_digits
 from pmvge.evaluation.tasks import link_prediction
+from pmvge.report import write_report
+from pmvge.split import hold_out_links
 
 SHADES = " ░▒▓█"
 EXAMPLES = 5
@@ -25,28 +28,38 @@ EXAMPLES = 5
 
 def demo(
     seed: Annotated[int, typer.Option(help="Seed of the split and of the training.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+    report: Annotated[Path, typer.Option("--report", help="Where the HTML report goes.")] = Path(
+        "pmvge-demo.html"
+    ),
+    as_json: AsJson = False,
 ) -> None:
     """Fit PMvGE to handwritten digits in four views and show what it learned.
 
     Example: pmvge demo --seed 1
     """
+    writable(report, folder=False)
     train, test = load_digits(seed=seed)
     console = Console(quiet=as_json)
     console.rule("[bold]digits: four views of 1,797 handwritten scans")
     console.print(train.graph, highlight=False)
     started = time.perf_counter()
-    model = PMvGE(n_components=32, random_state=seed).fit(train.graph)
+    kept, held = hold_out_links(train.graph, 0.1, np.random.default_rng(seed))
+    model = PMvGE(n_components=32, random_state=seed).fit(kept, held)
     seconds = time.perf_counter() - started
     console.print(f"\nFitted in {seconds:.1f} s. {model.history_}", highlight=False)
     results = _judge(model, train, test)
+    digits = {"digit": np.array(NAMES)[train.labels]}
+    labels = dict.fromkeys(("image", "spectrum", "profile"), digits)
+    labels["name"] = {"digit": np.array(NAMES)}
+    write_report(report, model, Background.of(kept, held, labels), title="Handwritten digits")
     if as_json:
-        print(json.dumps({"seconds": seconds, **results}, indent=1))
+        print_json({"seconds": seconds, **results, "report": str(report)})
         return
     console.print(_links_table(results["pairs"]))
     console.print(_names_table(results["names"]))
     console.print("\nUnseen images and their most expected names:")
     console.print(Columns(_examples(model, test, results["names"]["wrong"])))
+    console.print(f"\nReport: [bold]{report}[/], open it in a browser", highlight=False)
 
 
 def _judge(model: PMvGE, train: Digits, test: Digits) -> dict[str, Any]:

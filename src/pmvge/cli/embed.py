@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from pmvge import PMvGE, storage
-from pmvge.cli.common import AsJson, Model, print_json, tell, writable
+from pmvge.cli.common import AsJson, Model, bold, print_json, tell, writable
 from pmvge.embeddings import Embeddings, save_stream
 from pmvge.errors import ParameterError
 from pmvge.tables import read_rows
@@ -50,7 +50,8 @@ def embed(
         return
     Console(highlight=False).print(
         f"{counts[0]:,} rows of {view}: vectors of {loaded.n_components} numbers in "
-        f"[bold]{output}[/], columns id and vector"
+        f"{bold(output)}, columns id and vector",
+        soft_wrap=True,
     )
 
 

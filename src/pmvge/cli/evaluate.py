@@ -17,7 +17,7 @@ from pmvge.cli.common import (
     results_table,
     tell,
 )
-from pmvge.errors import InputError
+from pmvge.errors import InputError, ParameterError
 from pmvge.evaluation.held_out import evaluate_held_out, merged
 from pmvge.links import Links, Pair
 from pmvge.tables import read_links
@@ -57,6 +57,8 @@ def evaluate(
 
     Example: pmvge evaluate model/ --links held_out.csv --pair users,movies --json
     """
+    if pair and len(pair) > len(links):
+        raise ParameterError(f"--pair: {len(pair)} of them, but {len(links)} --links; one for each")
     loaded, kept = load(model)
     background = background_of(model, kept)
     held: dict[Pair, Links] = {}

@@ -13,11 +13,20 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from pmvge import EncoderSpec, MultiViewGraph, PMvGE
+from pmvge import EncoderSpec, MultiViewGraph, PMvGE, storage
 from pmvge.background import Background
-from pmvge.cli.common import AsJson, parse_settings, print_json, results_table, tell, writable
+from pmvge.cli.common import (
+    AsJson,
+    as_typed,
+    bold,
+    parse_settings,
+    print_json,
+    results_table,
+    tell,
+    writable,
+)
 from pmvge.cli.init import describe
-from pmvge.errors import InputError, ParameterError, StorageError
+from pmvge.errors import InputError, ParameterError, StorageError, choose
 from pmvge.evaluation.held_out import evaluate_background
 from pmvge.parameters import pick_seed
 from pmvge.split import hold_out_links
@@ -98,11 +107,13 @@ def fit(
     if as_json:
         print_json({"model": str(output), "seconds": seconds, "steps": _steps(model), **results})
         return
-    console.print(f"\nFitted in {seconds:.1f} s. {model.history_}", markup=False)
+    console.print(f"\nFitted in {seconds:.1f} s. {model.history_}", markup=False, soft_wrap=True)
     if results["pairs"]:
         console.print(results_table(results, "Held-out links (those that stopped the training)"))
+    name = as_typed(output)
     console.print(
-        f"Model: [bold]{output}[/]. Next: pmvge report {output}, pmvge search {output} --help"
+        f"Model: {bold(output)}. Next: pmvge report {name}, pmvge search {name} --help",
+        soft_wrap=True,
     )
 
 
@@ -188,9 +199,14 @@ def train(
         model.fit(kept, held, resume=resume)
     except KeyboardInterrupt:
         place = settings["checkpoint_dir"]
+        learned = (
+            f"What was learned so far is in {place}; the same command with --resume goes on from "
+            "there."
+            if storage.exists(Path(place), "checkpoint")
+            else "Nothing was learned yet."
+        )
         Console(stderr=True).print(
-            f"\nStopped. What was learned so far is in {place}; the same command with --resume "
-            "goes on from there.",
+            f"\nStopped. {learned}",
             markup=False,
             highlight=False,
             soft_wrap=True,
@@ -226,6 +242,8 @@ def encoders_for(project: Project, graph: MultiViewGraph, encoder: Any) -> Any:
     if not plain:
         return encoder
     chosen = encoder if isinstance(encoder, Mapping) else dict.fromkeys(graph.view_names, encoder)
+    for name in chosen:
+        choose("view", name, graph.view_names, "encoder")
     named = {n: c for n, c in chosen.items() if graph.views[n] is not None or c != encoder}
     return {
         n: EncoderSpec(kind=c, standardize=False) if n in plain and isinstance(c, str) else c

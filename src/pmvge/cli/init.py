@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from pmvge.cli.common import AsJson, print_json, tell, writable
+from pmvge import storage
+from pmvge.cli.common import AsJson, as_typed, bold, print_json, tell, writable
 from pmvge.errors import StorageError
 from pmvge.tables.sketch import Sketch, sketch_project
 from pmvge.tables.writing import folded, project_text
@@ -34,17 +35,19 @@ def init(
         raise StorageError(f"{place}: is there already; --force replaces it")
     sketch = sketch_project(folder)
     text = project_text(sketch.project, sketch.reasons)
-    try:
-        writable(place, folder=False).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StorageError(f"{place}: cannot be written: {error.strerror or error}") from error
+    storage.replace_file(
+        writable(place, folder=False), lambda path: path.write_bytes(text.encode())
+    )
     if as_json:
         print_json({"project": str(place), "guessed": sketch.reasons, "skipped": sketch.skipped})
         return
     console = Console(highlight=False)
     show_guesses(console, sketch)
     tell(f"left out {name}: {why}" for name, why in sketch.skipped.items())
-    console.print(f"\nWrote [bold]{place}[/]. Read it, mend it, then: pmvge fit {place}")
+    console.print(
+        f"\nWrote {bold(place)}. Read it, mend it, then: pmvge fit {as_typed(place)}",
+        soft_wrap=True,
+    )
 
 
 def show_guesses(console: Console, sketch: Sketch) -> None:

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from pmvge import PMvGE
 from pmvge.background import Background
-from pmvge.cli.common import AsJson, Model, load, print_json
+from pmvge.cli.common import AsJson, Model, bold, load, print_json
 
 
 def inspect(model: Model, as_json: AsJson = False) -> None:
@@ -33,13 +33,15 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         print_json(facts)
         return
     console = Console(highlight=False)
-    console.print(f"[bold]{model}[/]: pmvge model, K = {facts['n_components']}")
+    console.print(f"{bold(model)}: pmvge model, K = {facts['n_components']}", soft_wrap=True)
     console.print(_views(facts))
     console.print(_alpha(facts))
     training = facts["training"]
-    console.print(f"training: {training['summary']}", markup=False)
+    console.print(f"training: {training['summary']}", markup=False, soft_wrap=True)
     changed = ", ".join(f"{key} = {value}" for key, value in facts["changed_settings"].items())
-    console.print(f"settings that are not the defaults: {changed or 'none'}", markup=False)
+    console.print(
+        f"settings that are not the defaults: {changed or 'none'}", markup=False, soft_wrap=True
+    )
 
 
 def _columns(model: PMvGE) -> dict[str, dict[str, str]]:

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from pmvge.background import Background
-from pmvge.cli.common import Model, load, tell, writable
+from pmvge.cli.common import Model, bold, load, tell, writable
 from pmvge.errors import ParameterError
 from pmvge.report import write_report
 from pmvge.tables.later import read_labels
@@ -52,4 +52,4 @@ def report(
         background = replace(background, labels=labels)
     write_report(output, loaded, background, title=title or model.resolve().name)
     size = output.stat().st_size / 1e6
-    Console(highlight=False).print(f"Report: [bold]{output}[/] ({size:.1f} MB)")
+    Console(highlight=False).print(f"Report: {bold(output)} ({size:.1f} MB)", soft_wrap=True)

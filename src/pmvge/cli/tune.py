@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from pmvge import storage
-from pmvge.cli.common import AsJson, parse_settings, print_json, tell, writable
+from pmvge.cli.common import AsJson, as_typed, bold, parse_settings, print_json, tell, writable
 from pmvge.cli.fit import (
     LinkFlags,
     Settings,
@@ -23,6 +23,7 @@ from pmvge.cli.fit import (
     split_links,
 )
 from pmvge.errors import InputError, StorageError
+from pmvge.parameters import pick_seed
 from pmvge.tables import read_tables
 from pmvge.tables.writing import project_text
 from pmvge.tuning import SEARCHED, Trial
@@ -80,7 +81,7 @@ def tune(
     tables = read_tables(described, strict=strict)
     tell(tables.notes())
     console.print(tables.graph, markup=False)
-    seed = fixed.pop("random_state", 0)
+    seed = pick_seed(fixed.pop("random_state", 0))
     kept, held = split_links(tables.graph, fraction, seed)
     if held is None:
         raise InputError("there are too few links to hold some out")
@@ -114,7 +115,11 @@ def tune(
             told=told,
         )
     except KeyboardInterrupt:
-        console.print(f"\nStopped. The trials are in {study}; the same command goes on.")
+        console.print(
+            f"\nStopped. The trials are in {study}; the same command goes on.",
+            markup=False,
+            soft_wrap=True,
+        )
         raise typer.Exit(130) from None
     settings = {**others, **tuned.settings, "random_state": seed}
     source = project_text(tables.project) if flagged else _read(project or Path("pmvge.toml"))
@@ -132,8 +137,13 @@ def tune(
         )
         return
     usual = "" if tuned.default_gain is None else f" (defaults: {tuned.default_gain:.4f})"
-    console.print(f"\nBest gain {tuned.gain:.4f}{usual}: {_words(settings)}", markup=False)
-    console.print(f"Written to [bold]{place}[/]. Next: pmvge fit {place}")
+    console.print(
+        f"\nBest gain {tuned.gain:.4f}{usual}: {_words(settings)}", markup=False, soft_wrap=True
+    )
+    console.print(
+        f"Written to {bold(place)}. Next: pmvge fit {as_typed(place)}",
+        soft_wrap=True,
+    )
 
 
 def _read(path: Path) -> str:
