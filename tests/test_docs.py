@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import ast
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+import typer
+
+import pmvge
+import pmvge.tables
+from pmvge import PMvGE, errors
+from pmvge.cli import app
 
 ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
 
 
 def test_the_python_of_the_readme_runs(tmp_path):
@@ -50,3 +62,227 @@ def test_the_architecture_names_every_module():
             continue
         name = f"{path.name}/" if path.is_dir() else path.stem
         assert f"`{name}`" in text, name
+
+
+# -- the code of the pages ----------------------------------------------------------------------
+
+BLOCK = re.compile(
+    r"(?P<mark><!-- not run: [^>]+ -->\n)?^```(?P<kind>python|bash|console)\n(?P<code>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
+)
+
+# To import torch takes seconds: one process does so, and every command is a fork of it.
+SERVER = """
+import json, os, signal, socket, sys, traceback, warnings
+from pathlib import Path
+import pmvge.cli, pmvge.model, pmvge.report, pmvge.tables
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen()
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+print("ready", flush=True)
+while True:
+    client, _ = listener.accept()
+    if os.fork():
+        client.close()
+        continue
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    sent, descriptors, *_ = socket.recv_fds(client, 1 << 20, 3)
+    folder, environment, words = json.loads(sent)
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+    os.chdir(folder)
+    os.environ.update(environment)
+    code = 0
+    try:
+        if words[0] == "pmvge":
+            sys.argv = words
+            pmvge.cli.main()
+        else:
+            warnings.simplefilter("error")
+            exec(compile(Path(words[1]).read_text(), words[1], "exec"), {"__name__": "__main__"})
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else bool(stop.code)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    client.sendall(bytes([code]))
+    os._exit(0)
+"""
+CLIENT = """#!{python} -SE
+import json, os, socket, sys
+server = socket.socket(socket.AF_UNIX)
+server.connect({address!r})
+environment = {{k: os.environ[k] for k in ("PATH", "COLUMNS", "PAGE") if k in os.environ}}
+content = json.dumps([os.getcwd(), environment, [{name!r}, *sys.argv[1:]]])
+socket.send_fds(server, [content.encode()], [0, 1, 2])
+sys.exit((server.recv(1) or b"\\1")[0])
+"""
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the commands ``pmvge`` and ``run-page``, to stand first in the PATH."""
+    folder = tmp_path_factory.mktemp("bin")
+    address = str(folder / "socket")
+    for name in ("pmvge", "run-page"):
+        text = CLIENT.format(python=sys.executable, address=address, name=name)
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100"}
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVER, address],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    assert server.stdout is not None
+    assert server.stdout.readline() == "ready\n"
+    yield folder
+    server.terminate()
+    server.wait()
+    server.stdout.close()
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """The kind and the code of the blocks of a page that are to be run."""
+    found = BLOCK.finditer(page.read_text())
+    return [(block["kind"], block["code"]) for block in found if not block["mark"]]
+
+
+def script(page: Path) -> str:
+    """One Python program of all blocks: shell blocks run in bash, and keep their folder."""
+    lines = ["import os as _os, pathlib as _pathlib, subprocess as _subprocess"]
+    for kind, code in blocks(page):
+        if kind == "python":
+            lines.append(code)
+            continue
+        shell = f"trap 'pwd > $PAGE/folder' EXIT\n{code}"
+        lines.append(f"_subprocess.run(['bash', '-e', '-c', {shell!r}], check=True)")
+        lines.append("_os.chdir(_pathlib.Path(_os.environ['PAGE'], 'folder').read_text().strip())")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem
+)
+def test_the_code_of_the_pages_runs(page, tmp_path, tools):
+    (tmp_path / "page.py").write_text(script(page))
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "examples").symlink_to(ROOT / "examples")
+    path = os.pathsep.join([str(tools), str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        [tools / "run-page", tmp_path / "page.py"],
+        cwd=here,
+        env={**os.environ, "PATH": path, "COLUMNS": "100", "PAGE": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+# -- what the pages must name -------------------------------------------------------------------
+
+
+def commands() -> list[tuple[str, click.Command]]:
+    """Every command, with the heading of its section."""
+    found = []
+    for name, command in typer.main.get_command(app).commands.items():
+        inner = getattr(command, "commands", {"": command})
+        found += [(name, command), *((name, part) for part in inner.values())]
+    return found
+
+
+def section(text: str, heading: str) -> str:
+    """The part of a page below a heading."""
+    (found,) = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+    return found
+
+
+@pytest.mark.parametrize(("heading", "command"), commands())
+def test_the_page_of_commands_names_every_option(heading, command):
+    text = section((DOCS / "cli.md").read_text(), heading)
+    assert str(command.name) in text or command.name == heading
+    for parameter in command.params:
+        if "--help" in parameter.opts:
+            continue
+        for option in [*parameter.opts, *parameter.secondary_opts]:
+            wanted = option if option.startswith("-") else option.upper().strip("_")
+            assert re.search(rf"(?<![\w-]){re.escape(wanted)}(?![\w-])", text), wanted
+
+
+def test_the_page_of_commands_names_the_options_of_all():
+    text = (DOCS / "cli.md").read_text()
+    for parameter in typer.main.get_command(app).params:
+        for option in parameter.opts:
+            assert f"`{option}`" in text, option
+
+
+def test_the_page_of_settings_has_the_defaults():
+    text = section((DOCS / "settings.md").read_text(), "All settings")
+    listed = dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", text, re.MULTILINE))
+    assert listed == {name: repr(value) for name, value in PMvGE().get_params(deep=False).items()}
+
+
+def test_the_reference_has_every_public_name():
+    entries = re.findall(r"^::: ([\w.]+)", (DOCS / "api.md").read_text(), re.MULTILINE)
+    for module in (pmvge, pmvge.tables):
+        for name in module.__all__:
+            assert f"{module.__name__}.{name}" in entries, name
+
+
+def test_every_error_is_explained():
+    text = (DOCS / "troubleshooting.md").read_text()
+    for name, value in vars(errors).items():
+        if isinstance(value, type) and value.__module__ == errors.__name__:
+            assert f"`{name}`" in text, name
+
+
+def templates() -> list[str]:
+    """All texts in the source, with a mark where a value is filled in."""
+    found = []
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                parts = (getattr(part, "value", "") for part in node.values)
+                found.append("".join(part if isinstance(part, str) else "\0" for part in parts))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return found
+
+
+def test_every_message_that_is_explained_can_be_met():
+    text = (DOCS / "troubleshooting.md").read_text().partition("## Files and sources")[2]
+    known = templates()
+    for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE):
+        for message in re.findall(r"`([^`]+)`", row):
+            parts = [re.escape(part) for part in message.split("...") if part.strip()]
+            pattern = re.compile(".*".join(parts), re.DOTALL)
+            assert any(pattern.search(template) for template in known), message
+
+
+def test_the_site_is_built_and_asks_for_nothing(tmp_path):
+    pytest.importorskip("mkdocs")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    pages = sorted((tmp_path / "site").rglob("*.html"))
+    assert len(pages) > len(PAGES)  # 404.html, too
+    fetched = r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"?(?:https?:)?//|<link\b[^>]*https?://"
+    for page in pages:
+        text = page.read_text()
+        assert not re.search(fetched, text), page
+        assert ":math:" not in text, page
+        assert ".. math::" not in text, page
+    for sheet in (tmp_path / "site").rglob("*.css"):
+        assert not re.search(r"url\(\"?(?:https?:)?//|@import", sheet.read_text()), sheet

@@ -151,10 +151,10 @@ def guess_kind(column: str, profile: Profile) -> str | None:
         return "category" if profile.distinct <= min(CATEGORIES, profile.rows // 2) else None
     if profile.kind in ("integer", "number"):
         return "numeric"
+    if profile.kind in ("text", "word") and not profile.wordy:  # letters
+        return "category" if 0 < profile.distinct <= CATEGORIES else None
     if profile.kind in ("date", "vector", "text"):
         return profile.kind
-    if not profile.wordy:
-        return "category" if profile.distinct <= CATEGORIES else None
     few = profile.distinct <= max(2, min(CATEGORIES, profile.rows // 2))
     return "category" if few else ("text" if not is_key else None)
 
@@ -190,7 +190,8 @@ def guess_links(
                 if view not in types or key is None
                 else share_within(db, raw, column, columns, raw_view(view), key, types[view])
             )
-            score[column, view] = inside + (named if inside > 0 else named / 2)
+            odd = 0.25 * (column.lower() in WEIGHTS or bool(TIMES.search(column)))
+            score[column, view] = inside + (named if inside > 0 else named / 2) - odd
     a, b = pair
     best = max(
         permutations(able, 2), key=lambda two: score[two[0], a] + score[two[1], b], default=None

@@ -44,7 +44,7 @@ def read_rows(
             if column is None:
                 selection = ["row_number() OVER () - 1 AS id"]
             else:
-                ours = known["ids"] == "text"  # then 12 is '12', among whatever else
+                ours = known.get("ids") == "text"  # then 12 is '12', among whatever else
                 kind = "VARCHAR" if ours else id_type(db, [("raw", column, types)])
                 selection = [f"{as_id(column, types, kind)} AS id"]
             if recipe is not None:

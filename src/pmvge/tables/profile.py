@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 
 from pmvge.tables.casts import as_id
 from pmvge.tables.sources import ask, quoted
 
-SAMPLE = 20_000  # rows looked at
+SAMPLE = 20_000  # rows looked at,
+VALUES = 2_000_000  # or fewer of wide tables: about so many values
 _TIMES = ("DATE", "TIME")
 _NUMBERS = ("FLOAT", "DOUBLE", "DECIMAL", "BOOLEAN")
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
@@ -41,42 +43,77 @@ def profiles(
     sample = f"sample of {raw}"
     db.execute(
         f"CREATE TEMP TABLE IF NOT EXISTS {quoted(sample)} AS "
-        f"SELECT * FROM {quoted(raw)} LIMIT {SAMPLE}"
+        f"SELECT * FROM {quoted(raw)} LIMIT {max(1000, min(SAMPLE, VALUES // len(types)))}"
     )
-    found: dict[str, Profile] = {}
-    columns = list(types)
+    numbers = _ask_all(db, sample, {c: _number_facts(c, kind) for c, kind in types.items()})
+    # What follows is slow, and needless for measurements: ids are no zeros, texts no numbers.
+    others = [c for c, facts in numbers.items() if facts[1] < facts[0] or facts[3] <= 1]
+    words = _ask_all(db, sample, {c: _word_facts(c, types[c]) for c in others})
+    ((rows,),) = ask(db, f"SELECT count(*) FROM {quoted(sample)}")
+    return {c: _profile(types[c], rows, numbers[c], words.get(c)) for c in types}
+
+
+def _ask_all(
+    db: duckdb.DuckDBPyConnection, table: str, facts: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[Any, ...]]:
+    """Several facts about each of many columns."""
+    found: dict[str, tuple[Any, ...]] = {}
+    columns = list(facts)
     for start in range(0, len(columns), 50):  # a statement has its limits
         part = columns[start : start + 50]
-        asked = ", ".join(_facts(column, types[column]) for column in part)
-        (row,) = ask(db, f"SELECT count(*), {asked} FROM {quoted(sample)}")
-        for at, column in enumerate(part):
-            found[column] = _profile(types[column], row[0], row[1 + 11 * at : 12 + 11 * at])
+        asked = ", ".join(fact for column in part for fact in facts[column])
+        (row,) = ask(db, f"SELECT {asked} FROM {quoted(table)}")
+        at = 0
+        for column in part:
+            found[column] = tuple(fact or 0 for fact in row[at : at + len(facts[column])])
+            at += len(facts[column])
     return found
 
 
-def _facts(column: str, kind: str) -> str:
-    """SQL: known, distinct, numbers, integers, dates, lists, length, breaks, wordy, zeros and the
-    least number."""
+def _opaque(kind: str) -> bool:
+    return kind.endswith("]") or kind.startswith(("STRUCT", "MAP", "BLOB"))
+
+
+def _number_facts(column: str, kind: str) -> tuple[str, ...]:
+    """SQL: known, numbers, whole numbers, zeros, the least number, about how many are distinct."""
     name = quoted(column)
-    if kind.endswith("]") or kind.startswith(("STRUCT", "MAP", "BLOB")):
-        return f"count({name}), 0, 0, 0, 0, count({name}), 0.0, 0.0, 1, 0, NULL"
-    text = f"CAST({name} AS VARCHAR)"
-    number = f"TRY_CAST({text} AS DOUBLE)"
-    words = f"length({text}) - length(regexp_replace({text}, '[\\s|;,/]+', '', 'g'))"
+    if _opaque(kind):
+        return (f"count({name})", "0", "0", "0", "NULL", "0")
+    number = f"TRY_CAST(CAST({name} AS VARCHAR) AS DOUBLE)"
     return (
-        f"count({name}), count(DISTINCT {name}), count({number}), "
-        f"count_if(regexp_full_match({text}, '-?\\d+')), "
-        f"count(TRY_CAST({text} AS TIMESTAMP)), count_if({text} LIKE '[%]'), "
-        f"avg(length({text})), avg({words}), count_if(regexp_matches({text}, '[\\pL\\pN_]{{2}}')), "
-        f"count_if({number} = 0), min({number})"
+        f"count({name})",
+        f"count({number})",
+        f"count_if({number} = floor({number}))",
+        f"count_if({number} = 0)",
+        f"min({number})",
+        f"approx_count_distinct({name})",
     )
 
 
-def _profile(kind: str, rows: int, facts: tuple[float, ...]) -> Profile:
-    known, distinct, numbers, integers, dates, lists, length, breaks, wordy, zeros, least = (
-        *(fact or 0 for fact in facts[:-1]),
-        facts[-1],
+def _word_facts(column: str, kind: str) -> tuple[str, ...]:
+    """SQL: distinct, dates, lists, mean length, mean number of breaks, those with words."""
+    name = quoted(column)
+    if _opaque(kind):
+        words = f"count_if(regexp_matches(array_to_string({name}, ' '), '[\\pL\\pN_]{{2}}'))"
+        wordy = words if kind == "VARCHAR[]" else "1"
+        return ("0", "0", f"count({name})", "0.0", "0.0", wordy)
+    text = f"CAST({name} AS VARCHAR)"
+    breaks = f"length({text}) - length(regexp_replace({text}, '[\\s|;,/]+', '', 'g'))"
+    return (
+        f"count(DISTINCT {name})",
+        f"count(TRY_CAST({text} AS TIMESTAMP))",
+        f"count_if({text} LIKE '[%]')",
+        f"avg(length({text}))",
+        f"avg({breaks})",
+        f"count_if(regexp_matches({text}, '[\\pL\\pN_]{{2}}'))",
     )
+
+
+def _profile(
+    kind: str, rows: int, counted: tuple[Any, ...], words: tuple[Any, ...] | None
+) -> Profile:
+    known, numbers, whole, zeros, least, about = counted
+    distinct, dates, lists, length, breaks, wordy = words or (about, 0, 0, 0.0, 0.0, 0)
 
     def is_a() -> str:
         if not known:
@@ -89,7 +126,7 @@ def _profile(kind: str, rows: int, facts: tuple[float, ...]) -> Profile:
             return "date"
         if kind.startswith(_NUMBERS):
             return "number"
-        if kind.lstrip("U").startswith(_WHOLE) or integers == known:
+        if kind.lstrip("U").startswith(_WHOLE) or whole == known:
             return "integer"
         if numbers == known:
             return "number"
@@ -99,7 +136,7 @@ def _profile(kind: str, rows: int, facts: tuple[float, ...]) -> Profile:
             return "date"
         return "text" if breaks >= 1.0 or length > 60 else "word"
 
-    return Profile(is_a(), int(rows), int(known), int(distinct), int(zeros), least, wordy > 0)
+    return Profile(is_a(), rows, known, int(distinct), zeros, least, wordy > 0)
 
 
 def share_within(

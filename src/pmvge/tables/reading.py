@@ -18,13 +18,15 @@ from pmvge.features import Features
 from pmvge.graph import MultiViewGraph, check_pairs
 from pmvge.ids import Ids
 from pmvge.links import Pair, parse_links
-from pmvge.tables.blocks import Notes
+from pmvge.tables.blocks import Category, Notes
 from pmvge.tables.casts import as_id, cast, check_casts, check_column, id_type
 from pmvge.tables.guess import complete, raw_links, raw_view
 from pmvge.tables.joining import IdTable, Joined, Triple, join_links
 from pmvge.tables.project import LinkTable, Project, ViewTable, read_project
 from pmvge.tables.recipe import Recipe, encode_all, expand, fit_recipe
 from pmvge.tables.sources import apart, ask, quoted, readable, stage, workbench
+
+COLOURS = 30  # categories that a label may have to be told apart in a report
 
 
 class DroppedRows(UserWarning):
@@ -257,6 +259,10 @@ def _read_view(
         notes: Notes = Counter()
         recipe = fit_recipe(db, where, side.name, table, expand(where, table, types))
         X = encode_all(db, recipe, side.name, len(ids), notes)
+        for block in recipe.blocks:  # a few categories make good colours, too
+            if isinstance(block, Category) and len(block.values) <= COLOURS:
+                (column,) = block.columns
+                labels.setdefault(column, _array(db, side.name, f"feature {column}"))
     missing = {column: n for (column, _), n in notes.items() if n}
     return _View(ids, X, labels, missing, recipe)
 

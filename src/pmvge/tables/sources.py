@@ -104,8 +104,9 @@ def readable(where: str) -> Iterator[None]:
         yield
     except (duckdb.Error, sqlite3.Error, pyarrow.ArrowException) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        shown = next((at for at, line in enumerate(lines) if line.startswith("LINE ")), 3)
-        told = " ".join(lines[: min(3, shown)])  # without the SQL, which is ours
+        # Neither the SQL, which is ours, nor advice on options that nobody can set.
+        ends = (at for at, line in enumerate(lines) if line.startswith(("LINE ", "Possible ")))
+        told = " ".join(line[:120] for line in lines[: min(5, next(ends, 3))])
         raise TableError(f"{where}: cannot be read: {told[:400]}") from error
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise TableError(f"{where}: cannot be read: {error}") from error

@@ -48,7 +48,8 @@ def project_text(project: Project, reasons: Mapping[str, str] | None = None) -> 
 
 
 def _comment(text: str | None) -> list[str]:
-    return [f"# {' '.join(text.split())}"] if text else []
+    printable = "".join(letter if letter.isprintable() else " " for letter in text or "")
+    return [f"# {' '.join(printable.split())}"] if text else []
 
 
 def _view_lines(view: ViewTable) -> Iterator[str]:

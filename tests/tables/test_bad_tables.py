@@ -1,0 +1,191 @@
+"""Tables that cannot be used: one line each, which says what is wrong, and where."""
+
+import gzip
+import re
+import sqlite3
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pmvge.errors import TableError
+from pmvge.tables import LinkTable, Project, Source, ViewTable, read_tables
+
+
+@pytest.fixture
+def folder(tmp_path, write):
+    write("films.csv", "film,year\na,1999\nb,2004\nc,2010\n")
+    write("users.csv", "user,age\n1,30\n2,40\n")
+    write("seen.csv", "user,film,times\n1,a,1\n2,b,2\n")
+    pq.write_table(pa.table({"film": ["a", "b"], "year": [1, 2]}), tmp_path / "films.parquet")
+    with sqlite3.connect(tmp_path / "shop.db") as db:
+        pd.DataFrame({"film": ["a"], "year": [1]}).to_sql("films", db, index=False)
+    db.close()
+    return tmp_path
+
+
+def failure(folder, films="films.csv", seen="seen.csv", *, features=None, columns=("user", "film")):
+    """The message that reading gives."""
+    project = Project(
+        {
+            "films": ViewTable(
+                films, "film", {"year": "numeric"} if features is None else features
+            ),
+            "users": ViewTable("users.csv", "user", {}),
+        },
+        {("users", "films"): LinkTable(seen, columns, "times")},
+        folder=folder,
+    )
+    with pytest.raises(TableError) as caught:
+        read_tables(project)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert len(message) < 700
+    return message
+
+
+HEAD = "film,year\n"
+
+FILES = {
+    "a picture": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "x.csv: is neither: expected a CSV"),
+    "a zip": (b"PK\x03\x04 and so on", "x.csv: is neither: expected a CSV"),
+    "UTF-16": ("film,year\na,1\n".encode("utf-16"), "x.csv: is neither: expected a CSV"),
+    "nothing": (b"", "x.csv: is empty; expected a CSV"),
+    "blanks": (b" \n \n", "x.csv: is empty; expected a CSV"),
+    "an empty first line": (b"\n\nfilm,year\n", "x.csv: is empty, or its first line is"),
+    "a header": (HEAD, "view films (x.csv): the table has no rows"),
+    "a header without end": (HEAD[:-1], "view films (x.csv): the table has no rows"),
+    "a long row": (HEAD + "a,1\nb,2,3\n", "(x.csv): cannot be read: .*Line: 3 .*b,2,3 .*: 2 Fo"),
+    "a short row": (HEAD + "a,1\nb\n", "(x.csv): cannot be read: .*Line: 3 .*Columns: 2 Found: 1"),
+    "a quote without end": (HEAD + 'a,"1\nb,2\n', "(x.csv): cannot be read: .*unterminated quote"),
+    "Latin letters": (HEAD.encode() + b"\xe9,1\n", "(x.csv): cannot be read: .*not utf-8 encoded"),
+    "a Latin header": (b"film,\xe9t\xe9\na,1\n", "x.csv: cannot be read: .*utf-8"),
+    "a name twice": (b"film,year,Film\na,1,2\n", "x.csv: the first line names 'Film' twice"),
+    "a column without name": (b"film,year,\na,1,2\n", "x.csv: column 3 has no name in the first"),
+    "old line ends": (b"film,year\ra,1\r", "x.csv: its first line is no CSV header"),
+    "words as numbers": (HEAD + "a,1\nb,two\n", "column 'year': expected numbers, .* 1 .* 'two'"),
+    "an empty id": (HEAD + "a,1\n,2\n", "(x.csv): id column 'film': 1 of 2 ids are empty"),
+    "an id twice": (HEAD + "a,1\na,2\nb,1\n", "id column 'film': .*once, but 1 rows .* 'a'"),
+    "another column": (b"film,yaer\na,1\n", "no column 'year'; .*did you mean 'yaer'"),
+    "another id": (b"films,year\na,1\n", "no column 'film'; the columns are 'films', 'year'; did"),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), FILES.values(), ids=FILES)
+def test_csv_files(folder, write, content, message) -> None:
+    found = failure(folder, write("x.csv", content))
+    assert re.search(message.replace("(x.csv)", r"\(x.csv\)"), found), found
+
+
+def test_a_spreadsheet(folder, write) -> None:
+    assert "export the sheet as CSV" in failure(folder, write("x.xlsx", b"PK\x03\x04"))
+
+
+def test_a_missing_file_comes_with_those_that_are_there(folder, write) -> None:
+    write("more.csv.gz", gzip.compress(b"a,b\n"))
+    message = failure(folder, "film.csv")
+    assert message.startswith(f"film.csv: no such file in {folder}; there are ")
+    for name in ("films.csv", "films.parquet", "seen.csv", "more.csv.gz"):
+        assert name in message
+    assert "none*.csv: no such file" in failure(folder, "none*.csv")
+    (folder / "sub").mkdir()
+    assert "sub: is a folder; name its files, such as sub/*.csv" in failure(folder, "sub")
+    for name in ("", "a**.csv", "a\0.csv"):
+        assert "film" not in failure(folder, name) or "name of a file" in failure(folder, name)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        gzip.compress(b"film,year\na,1\n" * 100)[:15],
+        gzip.compress(b"film,year\na,1\n" * 100)[:-6],
+        gzip.compress(b"film,year\n")[:10] + b"\xff" * 20,
+        b"film,year\na,1\n",
+    ],
+    ids=["cut", "cut late", "damaged", "not packed"],
+)
+def test_packed_files(folder, write, content) -> None:
+    assert "x.csv.gz" in failure(folder, write("x.csv.gz", content))
+
+
+def test_parquet_files(folder, write) -> None:
+    whole = (folder / "films.parquet").read_bytes()
+    for cut in (whole[:100], whole[: len(whole) // 2], whole[:-4] + b"xxxx"):
+        message = failure(folder, write("x.parquet", cut))
+        assert message.startswith("x.parquet: cannot be read: ")
+        assert "SELECT" not in message
+
+
+def test_databases(folder, write) -> None:
+    assert "none.db: no such database file" in failure(folder, "none.db:films")
+    assert "shop.db: no table 'film'; there are 'films'" in failure(folder, "shop.db:film")
+    assert "give it as database" in failure(folder, "shop.db")
+    write("x.db", "some text that is long enough")
+    assert "x.db: is neither a DuckDB nor a SQLite" in failure(folder, "x.db:films")
+    write("cut.db", (folder / "shop.db").read_bytes()[:3000])
+    assert failure(folder, "cut.db:films").startswith("cut.db:films: cannot be read: ")
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELEC 1", "query: cannot be read: .*syntax error at or near"),
+        ("SELECT yaer FROM 'films.csv'", 'query: .*"yaer" not found.*"year"'),
+        ("SELECT * FROM 'film.csv'", "query: .*film.csv"),
+        ("SELECT * FROM films", "query: .*films does not exist"),
+    ],
+)
+def test_queries(folder, query, message) -> None:
+    assert re.search(message, failure(folder, Source(query=query)))
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [("SELEC 1", "syntax error"), ("-- nothing", "selects rows"), ("SELECT x FROM films", "x")],
+)
+def test_queries_to_sqlite(folder, query, message) -> None:
+    found = failure(folder, Source(database="shop.db", query=query))
+    assert found.startswith("shop.db (query): ")
+    assert message in found
+
+
+LINKS = {
+    "words": ("1,a,one\n", "weight column 'times': expected numbers, but 1 are not, such as 'one'"),
+    "negative": ("1,a,1\n1,b,-2\n", "expected weights >= 0, but 1 are not, such as '-2'"),
+    "infinite": ("1,a,inf\n", "expected finite weights, but 1 are not, such as 'inf'"),
+    "no rows": ("", "links users,films .seen.csv.: the table has no rows"),
+    "all zero": ("1,a,0\n", "none of its 1 rows is a link: 1 with weight zero"),
+    "no ids": (",a,1\n", "none of its 1 rows is a link: 1 with an empty id"),
+    "strangers": (
+        "7,a,1\n8,x,1\n9,y,1\n6,z,1\n",
+        "none of its 4 rows is a link: 4 with an unknown id; view 'users' has ids like '1', '2', "
+        "the links have '6', '7', '8'; view 'films' has ids like 'a', 'b', 'c', the links have "
+        "'x', 'y', 'z'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("rows", "message"), LINKS.values(), ids=LINKS)
+def test_links(folder, write, rows, message) -> None:
+    write("seen.csv", f"user,film,times\n{rows}")
+    found = failure(folder)
+    assert re.search(message, found), found
+    assert found.startswith("links users,films (seen.csv): ")
+
+
+def test_columns_of_links(folder) -> None:
+    message = failure(folder, columns=("usr", "film"))
+    assert message.startswith("links users,films (seen.csv): no column 'usr'; the columns are ")
+    assert message.endswith("did you mean 'user'?")
+
+
+def test_a_row_far_down_is_found(folder, write) -> None:
+    rows = "".join(f"f{at},{at}\n" for at in range(60_000))
+    message = failure(folder, write("x.csv", f"{HEAD}{rows}g,not a number\n"))
+    assert "such as 'not a number'" in message
+
+
+def test_frames_of_mixed_types(folder) -> None:
+    message = failure(folder, pd.DataFrame({"film": ["a", 1], "year": [1, 2]}))
+    assert message.startswith("DataFrame: expected a pandas, polars or Arrow table whose columns")
