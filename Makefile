@@ -34,7 +34,7 @@ format: $(DEV)  ## format the code and mend what ruff can mend
 	$(BIN)/ruff check --fix .
 
 docs: $(DEV)  ## build the documentation into site/
-	$(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 bench: $(CORE)  ## measure speed and recovery
 	$(BIN)/python benchmarks/step.py

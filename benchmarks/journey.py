@@ -1,4 +1,4 @@
-"""How long from a user's tables to answers? Three situations, 100,000 links each, defaults throughout.
+"""How long from a user's tables to answers? Three situations, 100,000 links, default settings.
 
 - films: users x films x genres, as CSV files with text ids and text columns;
 - papers: a citation graph in Cora's own format, turned into two CSV files;

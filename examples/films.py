@@ -45,12 +45,12 @@ def make(folder: Path, ratings: int = 12_000, seed: int = 0) -> None:
     """Write the tables."""
     rng = np.random.default_rng(seed)
     n_users, n_films = max(100, ratings // 20), max(60, ratings // 40)
-    taste = rng.dirichlet(np.full(len(GENRES), 0.3), n_users + 20)  # 20 come later
-    genre = rng.dirichlet(np.full(len(GENRES), 0.3), n_films)
-    fame = rng.gamma(1.5, size=n_films)
+    taste = rng.dirichlet(np.full(len(GENRES), 0.2), n_users + 20)  # 20 come later
+    genre = rng.dirichlet(np.full(len(GENRES), 0.2), n_films)
+    fame = rng.gamma(3.0, size=n_films)
     users = [user(rng, f"u{number:05d}", row) for number, row in enumerate(taste)]
     films = [film(rng, f"f{number:05d}", row) for number, row in enumerate(genre)]
-    expected = fame * np.exp(4 * taste[:n_users] @ genre.T)
+    expected = fame * np.exp(5 * taste[:n_users] @ genre.T)
     chance = (expected / expected.sum()).ravel()
     pairs = rng.choice(chance.size, size=ratings, p=chance)
     stars = rng.integers(1, 6, size=ratings)

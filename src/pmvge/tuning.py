@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -72,8 +73,8 @@ def tune(
     with _quiet(optuna):
         search = _open(optuna, study, _fingerprint(graph, held_out, chosen, seed), seed)
         known = {name: value for name, value in _defaults().items() if name not in _taken(chosen)}
-        if not search.trials:
-            search.enqueue_trial(known)
+        if not any(trial.state.is_finished() for trial in search.trials):
+            search.enqueue_trial(known)  # again, if it was interrupted
         end = time.monotonic() + 60 * minutes if minutes is not None else None
         done = sum(trial.state.is_finished() for trial in search.trials)
         while done < trials and (end is None or time.monotonic() < end or not done):
@@ -84,9 +85,9 @@ def tune(
             trial.set_user_attr("settings", {k: _plain(v) for k, v in settings.items()})
             failed = optuna.trial.TrialState.FAIL
             search.tell(trial, gain, state=failed if gain is None else None)
-            told(Trial(trial.number, settings, gain, time.perf_counter() - started))
+            told(Trial(done, settings, gain, time.perf_counter() - started))
             done += 1
-        return _best(optuna, search, chosen)
+        return _best(optuna, search, chosen, known)
 
 
 def _optuna() -> Any:
@@ -112,13 +113,16 @@ def _open(optuna: Any, path: Path, fingerprint: str, seed: int) -> Any:
     journal = optuna.storages.journal
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _check_journal(path)
         lock = journal.JournalFileOpenLock(str(path))
         storage = journal.JournalStorage(journal.JournalFileBackend(str(path), lock_obj=lock))
         done = len(optuna.get_all_study_names(storage=storage)) and optuna.load_study(
             study_name=NAME, storage=storage
         )
         # A sampler goes on from its seed and the trials there are, not from its own beginning.
-        sampler = optuna.samplers.TPESampler(seed=seed + (len(done.trials) if done else 0))
+        sampler = optuna.samplers.TPESampler(
+            seed=(seed + (len(done.trials) if done else 0)) % 2**32
+        )
         search = optuna.create_study(
             storage=storage,
             study_name=NAME,
@@ -126,7 +130,7 @@ def _open(optuna: Any, path: Path, fingerprint: str, seed: int) -> Any:
             load_if_exists=True,
             sampler=sampler,
         )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise StorageError(f"{path}: cannot be used as a study: {error}") from error
     before = search.user_attrs.get("fingerprint")
     if before not in (None, fingerprint):
@@ -136,6 +140,15 @@ def _open(optuna: Any, path: Path, fingerprint: str, seed: int) -> Any:
         )
     search.set_user_attr("fingerprint", fingerprint)
     return search
+
+
+def _check_journal(path: Path) -> None:
+    """Optuna adds its lines to any file: one that is something else must not come to that."""
+    if path.exists():
+        with path.open("rb") as stream:
+            first = stream.readline(1 << 16)
+        if first and "op_code" not in json.loads(first):
+            raise ValueError("it is something else")
 
 
 def _fingerprint(
@@ -210,13 +223,14 @@ def _gain(
     return best.validation
 
 
-def _best(optuna: Any, search: Any, fixed: Mapping[str, Any]) -> Tuned:
+def _best(optuna: Any, search: Any, fixed: Mapping[str, Any], usual: Mapping[str, Any]) -> Tuned:
     complete = search.get_trials(states=[optuna.trial.TrialState.COMPLETE])
     if not complete:
         raise InputError("every trial diverged: standardise the features, or fix similarity=cosine")
     best = max(complete, key=lambda trial: (trial.value, -trial.number))
-    first = next((trial.value for trial in complete if trial.number == 0), None)
-    return Tuned({**fixed, **best.user_attrs["settings"]}, best.value, first, len(search.trials))
+    default = next((trial.value for trial in complete if trial.params == usual), None)
+    settings = {**fixed, **best.user_attrs["settings"]}
+    return Tuned(settings, best.value, default, sum(t.state.is_finished() for t in search.trials))
 
 
 def _plain(value: Any) -> Any:

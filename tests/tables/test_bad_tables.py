@@ -189,3 +189,17 @@ def test_a_row_far_down_is_found(folder, write) -> None:
 def test_frames_of_mixed_types(folder) -> None:
     message = failure(folder, pd.DataFrame({"film": ["a", 1], "year": [1, 2]}))
     assert message.startswith("DataFrame: expected a pandas, polars or Arrow table whose columns")
+
+
+def test_a_file_without_a_header_is_not_short_of_a_row(folder, write) -> None:
+    write("bare.csv", "31336,0,1\n1061127,1,0\n")
+    assert "expected the names of the columns in its first line, got '31336'" in failure(
+        folder, films="bare.csv"
+    )
+
+
+def test_lines_that_end_in_two_ways(folder) -> None:
+    (folder / "both.csv").write_bytes(b"film,year\r\na,1\r\nb,2\nc,3\r\n")
+    assert "(both.csv): cannot be read: a quote does not end, or lines end in two ways" in failure(
+        folder, films="both.csv"
+    )

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pmvge.errors import TableError
-from pmvge.tables import LinkTable, ViewTable, graph_from_frames
+from pmvge.tables import LinkTable, ViewTable, graph_from_frames, rows_of
 
 KEYS = {
     "integers": [3, 1, 2],
@@ -134,3 +134,15 @@ def test_values_of_another_kind(values, kind, message) -> None:
             {"v": ViewTable(frame, "id", {"x": kind}), "t": None},
             {("v", "t"): LinkTable({"id": [1], "t": [1]}, ("id", "t"))},
         )
+
+
+def test_truth_values_are_numbers_in_any_file() -> None:
+    frame = pd.DataFrame({"film": ["a", "b"], "new": [True, False]})
+    graph = graph_from_frames(
+        {"film": ViewTable(frame, "film", {"new": "numeric"}, standardize=False), "user": None},
+        {("user", "film"): pd.DataFrame({"user": [1, 2], "film": ["a", "b"]})},
+    )
+    _, rows = rows_of(
+        graph.tables, "film", pd.DataFrame({"film": ["c", "d"], "new": ["True", "false"]})
+    )
+    assert rows.ravel().tolist() == [1, 0]

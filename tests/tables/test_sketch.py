@@ -165,13 +165,23 @@ def test_cora(tmp_path, sketched) -> None:
     assert (tmp_path / "pmvge.toml").read_text().count("\n") < 60
 
 
-def test_an_edge_list_alone(tmp_path, sketched) -> None:
-    rng = np.random.default_rng(0)
-    save(
-        tmp_path, {"edges": pd.DataFrame(rng.integers(0, 50, (200, 2)), columns=["left", "right"])}
-    )
+@pytest.mark.parametrize(
+    ("columns", "as_text", "views"),
+    [
+        (("source", "target"), False, {"node"}),
+        (("anna", "berta"), True, {"node"}),  # the same words on both sides
+        (("user_id", "item_id"), False, {"user", "item"}),  # the same numbers, of other things
+        (("anna", "berta"), False, {"anna", "berta"}),
+    ],
+)
+def test_an_edge_list_alone(columns, as_text, views, tmp_path, sketched) -> None:
+    ends = np.random.default_rng(0).integers(0, 50, (200, 2))
+    ends = ends[ends[:, 0] < ends[:, 1]]
+    edges = pd.DataFrame(ends, columns=columns)
+    save(tmp_path, {"edges": edges.map("n{}".format) if as_text else edges})
     _, graph = sketched()
-    assert graph.total_weight == 200
+    assert set(graph.view_names) == views
+    assert graph.total_weight == len(edges)
 
 
 def test_a_column_of_foreign_ids_is_a_link(tmp_path, sketched) -> None:

@@ -104,7 +104,7 @@ def writable(path: Path, *, folder: bool) -> Path:
 
 def parse_settings(given: Iterable[str], base: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of PMvGE from a project file and ``key=value`` flags, which win."""
-    settings = dict(base)
+    settings = {key: None if value == "none" else value for key, value in base.items()}
     for item in given:
         key, equals, value = item.partition("=")
         if not equals:

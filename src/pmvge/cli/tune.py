@@ -71,7 +71,8 @@ def tune(
         raise StorageError(f"{place}: is there already; name another file by -o")
     writable(place, folder=False)
     before = parse_settings([], described.model)
-    others = {key: value for key, value in before.items() if key not in SEARCHED}
+    # Settings that are not searched stay; so do encoders that were chosen view by view.
+    others = {k: v for k, v in before.items() if k not in SEARCHED or isinstance(v, Mapping)}
     fixed = parse_settings(set_ or [], others)
     fraction = pick_fraction(fixed, validation)
     if fraction == 0:
@@ -158,12 +159,12 @@ def with_settings(project: str, settings: Mapping[str, Any]) -> str:
     import tomlkit  # of the extra "tune", like Optuna
 
     document = tomlkit.parse(project)
-    table = tomlkit.table()
+    table = document.setdefault("model", tomlkit.table())
     table.comment("the best that 'pmvge tune' found")
+    for key in [key for key in table if key not in settings]:
+        del table[key]
     for key, value in settings.items():
-        if value is not None:  # TOML has no word for it, and it is the default wherever it may be
-            table[key] = value
-    document["model"] = table
+        table[key] = "none" if value is None else value  # TOML has no word for it
     return tomlkit.dumps(document)
 
 

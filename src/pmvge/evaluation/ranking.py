@@ -65,13 +65,21 @@ def evaluate_links(
 
     Within a view both ends of a link are queries, and each pair of nodes is judged once.
 
-    Args:
-        known: Links of training. Their pairs are not judged, held out or not; None keeps all.
-        exposure: The held-out weight to expect where training expects 1, for instance 0.25 if
-            a fifth of all weight was held out.
-        max_pairs: If there are more pairs, only so many rows are queries as make this many (at
-            least one, and one with a link), drawn with ``seed``; ``sampled_queries`` says how
-            many. Within a view a pair of two drawn nodes is then judged in both its orders.
+    Parameters
+    ----------
+    Y, Y_other, held_out, log_alpha
+        Embeddings of both views, the links to foretell, and log alpha of the pair.
+    known
+        Links of training. Their pairs are not judged, held out or not; None keeps all.
+    exposure
+        The held-out weight to expect where training expects 1, for instance 0.25 if a fifth of all
+        weight was held out.
+    k
+        Length of the lists for recall and nDCG.
+    max_pairs, seed
+        If there are more pairs, only so many rows are queries as make this many (at least one, and
+        one with a link), drawn with ``seed``; ``sampled_queries`` says how many. Within a view a
+        pair of two drawn nodes is then judged in both its orders.
     """
     _check(Y, Y_other, held_out, known, log_alpha, exposure, k, max_pairs)
     truth, seen = held_out.matrix(), None

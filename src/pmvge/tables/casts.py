@@ -21,7 +21,8 @@ _PLAIN_INTEGER = r"-?[1-9]\d*|0"
 _INTEGER_LIKE = r"-?\d+(\.0+)?"  # what a whole number may have become on its way
 
 CASTS = {
-    "numeric": "TRY_CAST({} AS DOUBLE)",
+    "numeric": "coalesce(TRY_CAST({0} AS DOUBLE), "
+    "CASE lower(CAST({0} AS VARCHAR)) WHEN 'true' THEN 1 WHEN 'false' THEN 0 END)",
     "date": "epoch(TRY_CAST({} AS TIMESTAMP)) / 86400",
     "category": "CAST({} AS VARCHAR)",
     "text": "CAST({} AS VARCHAR)",

@@ -48,7 +48,7 @@ class Tables:
         said = [str(joined) for joined in self.joined.values() if joined.dropped]
         for view, columns in self.missing.items():
             counts = ", ".join(f"{column!r} {n:,}" for column, n in columns.items())
-            said.append(f"view {view}: missing values, filled in and marked: {counts}")
+            said.append(f"view {view}: missing values, filled in or counted as none: {counts}")
         return said
 
 

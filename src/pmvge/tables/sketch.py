@@ -33,6 +33,20 @@ from pmvge.tables.sources import (
     workbench,
 )
 
+ENDS = [  # what the two columns of an edge list are called
+    {"source", "target"},
+    {"src", "dst"},
+    {"from", "to"},
+    {"head", "tail"},
+    {"start", "end"},
+    {"u", "v"},
+    {"i", "j"},
+    {"a", "b"},
+    {"node1", "node2"},
+    {"id1", "id2"},
+    {"cited", "citing"},
+    {"left", "right"},
+]
 WIDE = 40  # columns of a table that may be ids of another; more are measurements
 
 
@@ -173,7 +187,7 @@ def _assemble(
         if table in entities:
             sides = [(str(table.key), table.name, c, other) for c, other in table.foreign.items()]
         else:
-            sides = _two_sides(table, views, reasons)
+            sides = _two_sides(db, table, views, reasons)
         if not sides and table not in entities:
             skipped[str(table.source)] = "neither a view (no id column) nor links (no two ids)"
         for left, a, right, b in sides:
@@ -218,15 +232,20 @@ def _is_entity(table: _Table, pointed_at: set[str]) -> bool:
 
 
 def _two_sides(
-    table: _Table, views: dict[str, ViewTable], reasons: dict[str, str]
+    db: duckdb.DuckDBPyConnection,
+    table: _Table,
+    views: dict[str, ViewTable],
+    reasons: dict[str, str],
 ) -> list[tuple[str, str, str, str]]:
     """The pairs of id columns of a link table; a side that no table describes is a view, too."""
     sides = dict(table.foreign)
     if len(sides) < 2:
         others = [c for c in table.columns if c not in sides and _id_like(c, table.columns[c])]
         marked = [c for c in others if re.search(r"(_|^)id$|Id$|ID$", c)]
-        for column in (marked or others)[: 2 - len(sides)]:
-            view = re.sub(r"[_\s]?(id|Id|ID)$", "", column) or column
+        chosen = (marked if len(marked) + len(sides) > 1 else others)[: 2 - len(sides)]
+        alike = len(chosen) == 2 and _one_kind(db, table, *chosen)
+        for column in chosen:
+            view = "node" if alike else re.sub(r"[_\s]?(id|Id|ID)$", "", column) or column
             sides[column] = view
             if view not in views:
                 views[view] = ViewTable()
@@ -234,6 +253,17 @@ def _two_sides(
     columns = list(table.types)
     ordered = sorted(sides, key=columns.index)
     return [(c, sides[c], d, sides[d]) for c, d in combinations(ordered, 2)]
+
+
+def _one_kind(db: duckdb.DuckDBPyConnection, table: _Table, left: str, right: str) -> bool:
+    """Whether two columns of ids are the two ends of links within one view."""
+    shared = max(
+        share_within(db, table.raw, one, table.types, table.raw, other, table.types)
+        for one, other in ((left, right), (right, left))
+    )
+    if "integer" in (table.columns[left].kind, table.columns[right].kind):
+        return shared > 0 and {left.lower(), right.lower()} in ENDS  # any two share small numbers
+    return shared >= 0.2
 
 
 def _id_like(column: str, profile: Profile) -> bool:

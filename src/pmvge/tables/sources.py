@@ -13,6 +13,7 @@ import io
 import re
 import sqlite3
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -107,6 +108,8 @@ def readable(where: str) -> Iterator[None]:
         # Neither the SQL, which is ours, nor advice on options that nobody can set.
         ends = (at for at, line in enumerate(lines) if line.startswith(("LINE ", "Possible ")))
         told = " ".join(line[:120] for line in lines[: min(5, next(ends, 3))])
+        if "state machine" in told:  # DuckDB's own words for it help nobody
+            told = "a quote does not end, or lines end in two ways (LF and CRLF)"
         raise TableError(f"{where}: cannot be read: {told[:400]}") from error
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise TableError(f"{where}: cannot be read: {error}") from error
@@ -192,11 +195,15 @@ def _header(path: Path) -> tuple[str, list[str]]:
             names = ["index", *names[1:]]  # pandas' row numbers
         else:
             raise TableError(f"{path}: column {unnamed} has no name in the first line")
-    repeated = sorted(
-        {name for name in names if [n.lower() for n in names].count(name.lower()) > 1}
-    )
+    counts = Counter(name.lower() for name in names)
+    repeated = sorted(name for name in names if counts[name.lower()] > 1)
     if repeated:
         raise TableError(f"{path}: the first line names {repeated[0]!r} twice")
+    numbers = [name for name in names if re.fullmatch(r"\s*-?\d+(\.\d*)?\s*", name)]
+    if numbers and not {*numbers} <= {*map(str, range(len(names) + 1))}:  # pandas' are 0, 1, 2 ...
+        raise TableError(
+            f"{path}: expected the names of the columns in its first line, got {numbers[0]!r}"
+        )
     return delimiter, names
 
 

@@ -74,6 +74,7 @@ def _link_lines(pair: tuple[str, str], table: LinkTable) -> Iterator[str]:
     if table.weight is not None:
         yield f"weight = {_value(table.weight)}"
         yield f"aggregate = {_value(table.aggregate)}  # of rows with the same ids: sum, count, max"
+        yield "# A larger weight is a closer link; the lowest rating is a weak link, not a dislike."
     else:
         yield f"aggregate = {_value(table.aggregate)}  # no weight column: every row counts 1"
     if table.symmetrize is not None:
