@@ -148,6 +148,85 @@ def test_a_model_and_a_checkpoint_live_side_by_side(tmp_path):
     assert len(names(tmp_path)) == 5
 
 
+def test_parts_of_an_earlier_commit_with_other_labels_are_removed(tmp_path):
+    def write(path):
+        path.write_text("x")
+
+    (tmp_path / "notes-0123456789abcdef.parquet").write_text("mine")
+    storage.commit(tmp_path, "model", {}, {"links-0.parquet": write, "labels-0.parquet": write})
+    storage.commit(tmp_path, "model", {}, {"weights.safetensors": write})
+    assert {name.split("-")[0] for name in names(tmp_path)} == {"model.json", "weights", "notes"}
+    # What no manifest of ours has named is somebody else's, whatever it is called.
+    (tmp_path / "links-0123456789abcdef.parquet").write_text("mine")
+    storage.commit(tmp_path, "model", {}, {"weights.safetensors": write})
+    assert (tmp_path / "links-0123456789abcdef.parquet").read_text() == "mine"
+
+
+def test_the_parts_of_a_damaged_manifest_are_left_alone(tmp_path):
+    commit(tmp_path, 1)
+    storage.commit(tmp_path, "model", {}, {"links.parquet": lambda path: path.write_text("x")})
+    (tmp_path / "model.json").write_text("{")
+    commit(tmp_path, 2)
+    assert content(tmp_path) == 2
+    assert len([name for name in names(tmp_path) if name.startswith("links-")]) == 1
+
+
+# -- single files ---------------------------------------------------------------------------
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path):
+    path = tmp_path / "deep" / "file.txt"
+    for text in ("one", "two"):
+        seen = []
+
+        def write(place, text=text, seen=seen):
+            seen.append(path.read_text() if path.exists() else None)
+            place.write_text(text)
+            assert place.parent == path.parent  # so that a rename is all that is left to do
+            seen.append(path.read_text() if path.exists() else None)
+
+        storage.replace_file(path, write)
+        assert seen == ([None, None] if text == "one" else ["one", "one"])
+        assert path.read_text() == text
+        assert names(path.parent) == {"file.txt"}
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left"), KeyError("x"), KeyboardInterrupt()]
+)
+def test_if_writing_fails_the_old_file_is_still_there(tmp_path, error):
+    path = tmp_path / "file.txt"
+    path.write_text("old")
+
+    def write(place):
+        place.write_text("half")
+        raise error
+
+    kind = StorageError if isinstance(error, OSError) else type(error)
+    with pytest.raises(kind) as caught:
+        storage.replace_file(path, write)
+    if isinstance(error, OSError):
+        assert str(caught.value) == f"{path}: cannot be written: No space left"
+    assert path.read_text() == "old"
+    assert names(tmp_path) == {"file.txt"}
+
+
+def test_a_folder_is_not_replaced_by_a_file(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StorageError, match="folder: cannot be written: "):
+        storage.replace_file(tmp_path / "folder", lambda path: path.write_text("new"))
+    assert names(tmp_path) == {"folder"}
+
+
+@pytest.mark.xfail(
+    raises=NotADirectoryError, reason="removing the partial file fails in turn, and that is told"
+)
+def test_a_file_where_a_folder_should_be_is_told(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(StorageError, match="x: cannot be written: "):
+        storage.replace_file(tmp_path / "file" / "x", lambda path: path.write_text("new"))
+
+
 # -- folders that are not what they should be -----------------------------------------------
 
 

@@ -1,7 +1,10 @@
 """The gradient loop: its steps, its schedules, when it stops, and what it leaves behind."""
 
+import json
 import math
+import os
 import re
+import signal
 
 import numpy as np
 import pytest
@@ -204,6 +207,25 @@ def test_the_default_length_is_thirty_epochs_when_they_are_longer(graph, monkeyp
     assert pmvge(patience=None, max_steps=None).fit(graph).history_[-1].step == 90
 
 
+@pytest.mark.parametrize(
+    ("steps_per_epoch", "steps"),
+    [
+        (0.5, 1000),  # 30 epochs are 15 steps
+        (33, 1000),
+        (34, 1020),  # 30 epochs
+        (99.99, 3000),
+        (100, 3000),
+        (500, 3000),  # 6 epochs
+        (1000, 3000),
+        (1000.5, 3002),  # 3 epochs
+        (10_000, 30_000),
+    ],
+)
+def test_the_default_length_fits_small_graphs_and_large_ones(steps_per_epoch, steps):
+    settings = PMvGE().get_params(deep=False)
+    assert fitting._plan(settings, steps_per_epoch).max_steps == steps
+
+
 def test_an_epoch_is_as_many_draws_as_there_are_links(graph):
     history = pmvge(patience=None, max_steps=50).fit(graph).history_
     assert [record.epoch for record in history] == pytest.approx([25 / 3, 50 / 3])
@@ -296,6 +318,65 @@ def test_divergence_names_the_largest_similarity_and_its_pair(factor, shift, val
 
 def test_the_same_rate_is_no_trouble_for_the_advice(graph):
     pmvge(scheme="block", similarity="cosine", learning_rate=5.0, clip_norm=None).fit(graph)
+
+
+# -- Ctrl-C ---------------------------------------------------------------------------------
+
+
+def press_at(monkeypatch, step, times=1):
+    """Ctrl-C in the midst of a step."""
+    usual = Trainer.descend
+
+    def descend(self, batch):
+        if self.step + 1 == step:
+            for _ in range(times):
+                os.kill(os.getpid(), signal.SIGINT)
+        usual(self, batch)
+
+    monkeypatch.setattr(Trainer, "descend", descend)
+
+
+@pytest.mark.parametrize("step", [1, 13, 25, 30])
+@pytest.mark.parametrize("patience", [None, 5])
+def test_an_interrupted_run_goes_on_to_the_same_bits(graph, tmp_path, monkeypatch, step, patience):
+    settings = {"dropout": 0.2, "max_steps": 30, "patience": patience}
+    whole = pmvge(**settings).fit(graph)
+    model = pmvge(**settings, checkpoint_dir=tmp_path, checkpoint_seconds=None)
+    with monkeypatch.context() as patch:
+        press_at(patch, step)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(graph)
+    assert json.loads((tmp_path / "checkpoint.json").read_text())["step"] == step  # to its end
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    steps = []
+    usual = Trainer.descend
+    monkeypatch.setattr(
+        Trainer, "descend", lambda self, batch: steps.append(self.step) or usual(self, batch)
+    )
+    model.fit(graph, resume=True)
+    assert steps == list(range(step, 30))
+    for view, vectors in whole.embeddings_.items():
+        assert np.array_equal(model.embeddings_[view], vectors)
+    assert [(r.step, r.loss, r.validation) for r in model.history_] == [
+        (r.step, r.loss, r.validation) for r in whole.history_
+    ]
+
+
+def test_a_second_interruption_does_not_wait(graph, tmp_path, monkeypatch):
+    press_at(monkeypatch, 13, times=2)
+    with pytest.raises(KeyboardInterrupt):
+        pmvge(checkpoint_dir=tmp_path, checkpoint_seconds=None).fit(graph)
+    assert not (tmp_path / "checkpoint.json").exists()
+
+
+def test_without_checkpoints_an_interruption_is_at_once(graph, monkeypatch):
+    made = []
+    usual = nn.utils.clip_grad_norm_
+    monkeypatch.setattr(nn.utils, "clip_grad_norm_", lambda *given: made.append(1) or usual(*given))
+    press_at(monkeypatch, 13)
+    with pytest.raises(KeyboardInterrupt):
+        pmvge().fit(graph)
+    assert len(made) == 12
 
 
 # -- when a checkpoint is due ---------------------------------------------------------------

@@ -1,0 +1,140 @@
+"""``pmvge embed``: raw rows to vectors in a file, in chunks, all or nothing."""
+
+import json
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+from pmvge import PMvGE
+from pmvge.embeddings import Embeddings
+from pmvge.errors import NotInductive, ParameterError, TableError
+from pmvge.tables import recipe, rows_of
+
+
+def embed(run, model, view, table, output, *flags):
+    return run("embed", model, table, "--view", view, "-o", output, *flags)
+
+
+def test_vectors_are_those_of_the_model(run, model, films, tmp_path):
+    later, output = films / "later" / "new_users.csv", tmp_path / "new" / "vectors.parquet"
+    said = embed(run, model, "users", later, output)
+    told = f"20 rows of users: vectors of 8 numbers in {output}, columns id and vector\n"
+    assert said.out == told
+    found = Embeddings.load(output)
+    loaded = PMvGE.load(model)
+    ids, X = rows_of(loaded.tables_, "users", later)
+    assert found.ids.tolist() == ids.tolist() == [f"u{n:05d}" for n in range(100, 120)]
+    np.testing.assert_array_equal(found.vectors, loaded.embed("users", X))
+    assert [p.name for p in output.parent.iterdir()] == [output.name]
+
+
+def test_rows_of_the_training_come_back_as_they_were(run, model, films, tmp_path):
+    embed(run, model, "films", films / "films.csv", tmp_path / "v.parquet")
+    found, loaded = Embeddings.load(tmp_path / "v.parquet"), PMvGE.load(model)
+    assert found.ids.tolist() == loaded.ids_["films"].tolist()
+    np.testing.assert_allclose(found.vectors, loaded.embeddings_["films"], atol=1e-5)
+
+
+def test_any_tool_can_read_the_file(run, paper_model, papers, tmp_path):
+    embed(run, paper_model, "papers", papers / "papers.csv", tmp_path / "v.parquet")
+    read = parquet.read_table(tmp_path / "v.parquet").to_pydict()
+    assert read["id"] == list(range(1000, 1350, 7))  # integers stay integers
+    assert {len(vector) for vector in read["vector"]} == {8}
+
+
+@pytest.mark.parametrize("view", ["users", "papers"])
+def test_chunks_are_read_embedded_and_written_one_by_one(
+    run, model, paper_model, films, papers, tmp_path, monkeypatch, view
+):
+    place, table = {
+        "users": (model, films / "users.csv"),
+        "papers": (paper_model, papers / "papers.csv"),
+    }[view]
+    embed(run, place, view, table, tmp_path / "whole.parquet")
+    sizes = []
+    usual = PMvGE.embed
+
+    def watched(self, view, X):
+        sizes.append(X.shape[0])
+        return usual(self, view, X)
+
+    monkeypatch.setattr(recipe, "BATCH", 7)
+    monkeypatch.setattr(PMvGE, "embed", watched)
+    embed(run, place, view, table, tmp_path / "parts.parquet")
+    assert max(sizes) == 7
+    assert parquet.ParquetFile(tmp_path / "parts.parquet").num_row_groups == len(sizes) > 5
+    whole, parts = (Embeddings.load(tmp_path / f"{name}.parquet") for name in ("whole", "parts"))
+    assert parts.ids.tolist() == whole.ids.tolist()
+    assert parts.ids.dtype == whole.ids.dtype
+    np.testing.assert_allclose(parts.vectors, whole.vectors, atol=1e-5)
+
+
+def test_a_failure_in_a_late_chunk_leaves_the_old_file(
+    run, model, films, table, read, tmp_path, monkeypatch
+):
+    output = tmp_path / "v.parquet"
+    embed(run, model, "users", films / "later" / "new_users.csv", output)
+    before = output.read_bytes()
+    rows = [tuple(row.values()) for row in read(films / "users.csv")]
+    spoilt = table(tmp_path / "t" / "x.csv", ("user_id", "age", "country", "likes"), rows)
+    with spoilt.open("a", newline="") as stream:
+        stream.write(",33,de,I have no id\r\n")
+    monkeypatch.setattr(recipe, "BATCH", 10)
+    with pytest.raises(TableError, match="empty id"):
+        embed(run, model, "users", spoilt, output)
+    assert output.read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["t", "v.parquet"]
+
+
+def test_strange_values_are_said_once(run, model, table, tmp_path):
+    columns = ("user_id", "age", "country", "likes")
+    rows = [(f"n{i}", "" if i % 2 else 30, "atlantis", "I like dragon") for i in range(10)]
+    place = table(tmp_path / "new.csv", columns, rows)
+    said = embed(run, model, "users", place, tmp_path / "v.parquet", "--json")
+    notes = [
+        "view users: 5 values of 'age' are missing: filled in",
+        "view users: 10 values of 'country' were not seen in training: taken for none of the known"
+        " ones",
+    ]
+    assert said.err.splitlines() == [f"note: {note}" for note in notes]
+    assert json.loads(said.out) == {
+        "output": str(tmp_path / "v.parquet"),
+        "rows": 10,
+        "n_components": 8,
+        "notes": notes,
+    }
+    assert np.isfinite(Embeddings.load(tmp_path / "v.parquet").vectors).all()
+
+
+def test_rows_without_the_id_column_are_numbered(run, model, table, tmp_path):
+    rows = [(30, "de", "I like dragon"), (40, "fr", "I like robot")]
+    place = table(tmp_path / "new.csv", ("age", "country", "likes"), rows)
+    embed(run, model, "users", place, tmp_path / "v.parquet")
+    assert Embeddings.load(tmp_path / "v.parquet").ids.tolist() == [0, 1]
+
+
+def test_known_entities_of_a_view_without_features_have_vectors(run, model, table, tmp_path):
+    old = table(tmp_path / "old.csv", ("genre",), [("western",), ("crime",)])
+    embed(run, model, "genre", old, tmp_path / "v.parquet")
+    loaded = PMvGE.load(model)
+    at = [loaded.ids_["genre"].tolist().index(name) for name in ("western", "crime")]
+    found = Embeddings.load(tmp_path / "v.parquet")
+    np.testing.assert_array_equal(found.vectors, loaded.embeddings_["genre"][at])
+    new = table(tmp_path / "new.csv", ("genre",), [("opera",)])
+    with pytest.raises(NotInductive, match="such as 'opera'"):
+        embed(run, model, "genre", new, tmp_path / "v.parquet")
+
+
+def test_the_output_is_a_parquet_file(run, model, films, tmp_path):
+    with pytest.raises(ParameterError, match=r"expected a name that ends in \.parquet, got"):
+        embed(run, model, "films", films / "films.csv", tmp_path / "vectors.csv")
+
+
+def test_views_and_columns_are_checked(run, model, films, table, tmp_path):
+    with pytest.raises(TableError, match="unknown view 'film': expected one of 'films'"):
+        embed(run, model, "film", films / "films.csv", tmp_path / "v.parquet")
+    place = table(tmp_path / "new.csv", ("user_id", "aged", "country", "likes"), [("n", 1, 2, 3)])
+    with pytest.raises(TableError, match=r"no column 'age'.*'aged'"):
+        embed(run, model, "users", place, tmp_path / "v.parquet")
+    assert not (tmp_path / "v.parquet").exists()

@@ -1,0 +1,345 @@
+"""``pmvge fit``: flags and files, settings, held-out links, and what is left on disk."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from pmvge import PMvGE
+from pmvge.background import load_background
+from pmvge.cli.common import parse_settings
+from pmvge.errors import ParameterError, TableError
+from pmvge.tables import read_graph
+
+QUICK = ("--set", "max_steps=20", "--set", "n_components=8")
+
+
+@pytest.fixture
+def flags(films):
+    """The tables by flags, with nothing said about their columns."""
+    return (
+        "--view",
+        f"films={films / 'films.csv'}",
+        "--view",
+        f"users={films / 'users.csv'}",
+        "--links",
+        f"films,genre={films / 'film_genres.csv'}",
+        "--links",
+        f"users,films={films / 'ratings.csv'}",
+    )
+
+
+def fitted(run, output, *arguments):
+    return json.loads(run("fit", *arguments, "-o", output, *QUICK, "--json").out)
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+def test_flags_guess_as_init_does_and_say_so(run, films, flags, tmp_path):
+    said = run("fit", *flags, "-o", tmp_path / "flags", *QUICK)
+    init = run("init", films, "-o", tmp_path / "x.toml").out.split("\n\n")[0]
+    guessed = [line for line in said.out.splitlines() if line.startswith(("view ", "links "))]
+    assert [line.replace(f"{films}/", "") for line in guessed] == init.splitlines()
+    run("fit", films / "pmvge.toml", "-o", tmp_path / "file", *QUICK)
+    by_flags, by_file = PMvGE.load(tmp_path / "flags"), PMvGE.load(tmp_path / "file")
+    assert by_flags.ids_.keys() == by_file.ids_.keys()
+    for view in ("users", "films"):
+        blocks = [model.tables_["views"][view]["recipe"] for model in (by_flags, by_file)]
+        assert blocks[0] == blocks[1]
+    columns = [
+        [link["columns"] for link in model.tables_["links"]] for model in (by_flags, by_file)
+    ]
+    assert columns[0] == columns[1] == [["film_id", "genre"], ["user_id", "film_id"]]
+
+
+def test_options_of_flags_win_over_guesses(run, films, tmp_path):
+    rows = (films / "ratings.csv").read_text().splitlines()
+    (tmp_path / "r.csv").write_text("\n".join([rows[0], *rows[1:], *rows[1:]]))  # each twice
+    view = ("--view", f"users={films / 'users.csv'}:id=user_id")
+    links = f"users,films={tmp_path / 'r.csv'}:columns=user_id,film_id"
+    totals = {}
+    for options in (":weight=stars", ":weight=stars:aggregate=max", ":aggregate=count"):
+        output = tmp_path / "model"
+        run("fit", *view, "--links", links + options, "-o", output, *QUICK, "--validation", 0)
+        totals[options] = load_background(output).links["users", "films"].total
+    once = read_graph(films / "pmvge.toml").links["users", "films"].total
+    assert totals[":weight=stars"] == 2 * once
+    assert totals[":aggregate=count"] == 2 * (len(rows) - 1)
+    assert totals[":weight=stars:aggregate=max"] < once
+
+
+def test_a_view_may_be_named_without_a_table(run, films, tmp_path):
+    links = ("--links", f"users,films={films / 'ratings.csv'}")
+    run("fit", "--view", "films", *links, "-o", tmp_path, *QUICK)
+    assert (
+        json.loads(run("inspect", tmp_path, "--json").out)["views"]["films"]["features"] == "none"
+    )
+
+
+def test_the_project_file_is_pmvge_toml_by_default(run, tables, monkeypatch):
+    monkeypatch.chdir(tables)
+    run("fit", *QUICK)
+    assert PMvGE.load(tables / "model").n_components == 8
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (("--view", "users=u.csv"), "--view needs --links"),
+        (("p.toml", "--links", "a,b=x.csv"), "give a project file, or --view and --links"),
+        (("--links", "a=x.csv"), "--links: expected VIEW,VIEW=FILE, got 'a=x.csv'"),
+        (("--links", "a,b"), "--links: expected VIEW,VIEW=FILE, got 'a,b'"),
+        (("--links", "a,=x.csv"), "--links: expected VIEW,VIEW=FILE"),
+        (("--links", "a,b=x.csv:wieght=w"), "unknown option 'wieght': expected columns or weight"),
+        (("--links", "a,b=x.csv:aggregate=mean"), "aggregate: expected sum, count or max"),
+        (("--links", "a,b=x.csv:columns=a"), "columns: expected two names, COLUMN,COLUMN"),
+        (("--links", "a,b=x.csv", "--view", "a=y.csv:key=k"), "unknown option 'key': expected id"),
+    ],
+)
+def test_flags_that_make_no_sense_are_told(run, tmp_path, given, says):
+    with pytest.raises(ParameterError, match=says):
+        run("fit", *given, "-o", tmp_path)
+
+
+# -- what comes out --------------------------------------------------------------------------------
+
+
+def test_fit_says_where_the_model_is_and_what_it_scored(run, films, tmp_path, read):
+    said = run("fit", films / "pmvge.toml", "-o", tmp_path / "my [red] model", *QUICK)
+    assert f"Model: {tmp_path / 'my [red] model'}. Next: pmvge report '{tmp_path}" in said.out
+    assert "Held-out links (those that stopped the training)" in said.out
+    for word in ("AUC", "AP", "recall@10", "nDCG@10", "deviance", "E/O", "overall"):
+        assert word in said.out
+    missing = sum(row["year"] == "" for row in read(films / "films.csv"))
+    assert said.err.startswith("note: view films: missing values, ")
+    assert said.err.endswith(f": 'year' {missing}\n")
+
+
+def test_the_json_is_all_there_is(run, films, tmp_path):
+    results = fitted(run, tmp_path, films / "pmvge.toml")
+    assert set(results) == {"model", "seconds", "steps", "pairs", "overall"}
+    assert results["model"] == str(tmp_path)
+    assert results["steps"] == 20
+    assert set(results["pairs"]) == {"users,films", "films,genre"}
+    held = load_background(tmp_path).held_out
+    assert results["pairs"]["users,films"]["links"] == len(held["users", "films"])
+
+
+def test_a_tenth_of_the_links_is_held_out(run, films, tmp_path):
+    graph = read_graph(films / "pmvge.toml")
+    for share in (None, 0.3):
+        flags = () if share is None else ("--validation", share)
+        fitted(run, tmp_path, films / "pmvge.toml", *flags)
+        kept = load_background(tmp_path)
+        for pair, links in graph.links.items():
+            assert len(kept.held_out[pair]) == round((share or 0.1) * len(links))
+            together = kept.links[pair].matrix() + kept.held_out[pair].matrix()
+            assert (together != links.matrix()).nnz == 0
+            assert kept.links[pair].matrix().multiply(kept.held_out[pair].matrix()).nnz == 0
+
+
+def test_without_validation_all_links_are_trained_on(run, films, tmp_path):
+    results = fitted(run, tmp_path, films / "pmvge.toml", "--validation", 0)
+    assert results["pairs"] == {}
+    model = PMvGE.load(tmp_path)
+    assert model.patience is None
+    assert model.history_[-1].validation is None
+    kept = load_background(tmp_path)
+    assert kept.held_out == {}
+    graph = read_graph(films / "pmvge.toml")
+    assert {pair: links.total for pair, links in kept.links.items()} == {
+        pair: links.total for pair, links in graph.links.items()
+    }
+    said = run("fit", films / "pmvge.toml", "-o", tmp_path, *QUICK, "--validation", 0).out
+    assert "Held-out links" not in said
+
+
+@pytest.mark.parametrize("share", ["1", "-0.1", "nan", "2"])
+def test_the_share_must_be_one(run, films, tmp_path, share):
+    with pytest.raises(ParameterError, match=r"--validation: expected a number in \[0, 1\), got"):
+        run("fit", films / "pmvge.toml", "-o", tmp_path, "--validation", share)
+
+
+def test_a_fit_takes_the_place_of_another_and_leaves_nothing_behind(run, tables, own_model):
+    (own_model / "notes.txt").write_text("mine")
+    text = (tables / "pmvge.toml").read_text()
+    (tables / "pmvge.toml").write_text(text.replace('country = "category"\n', ""))  # no labels
+    before = {path.name for path in own_model.iterdir()}
+    fitted(run, own_model, tables / "pmvge.toml", "--set", "random_state=5")
+    after = {path.name for path in own_model.iterdir()}
+    assert after & before == {"model.json", "notes.txt"}
+    assert any(name.startswith("labels-") for name in before)
+    assert not any(name.startswith(("labels-", ".")) for name in after)
+    assert "checkpoint" not in after
+    assert PMvGE.load(own_model).random_state == 5
+
+
+def test_the_same_command_gives_the_same_model(run, films, model, tmp_path):
+    run("fit", films / "pmvge.toml", "-o", tmp_path, *QUICK)
+    for view, vectors in PMvGE.load(model).embeddings_.items():
+        np.testing.assert_array_equal(PMvGE.load(tmp_path).embeddings_[view], vectors)
+
+
+# -- rows that cannot be used ----------------------------------------------------------------------
+
+
+def test_rows_that_are_dropped_are_told_or_with_strict_an_error(run, tables):
+    with (tables / "ratings.csv").open("a", newline="") as stream:
+        stream.write("nobody,f00001,3\r\nu00001,,2\r\nu00002,f00003,0\r\n")
+    said = run("fit", tables / "pmvge.toml", "-o", tables / "model", *QUICK)
+    told = "3 of 1,083 rows dropped: 1 with an empty id, 1 with an unknown id, 1 with weight zero"
+    assert f"note: links users,films: {told} (not in 'users': nobody)" in said.err
+    shutil.rmtree(tables / "model")
+    with pytest.raises(TableError, match=r"3 of 1,083 rows dropped: .*; --strict allows none"):
+        run("fit", tables / "pmvge.toml", "-o", tables / "model", *QUICK, "--strict")
+    assert not (tables / "model" / "model.json").exists()
+
+
+def test_strict_has_nothing_against_tables_that_are_whole(run, films, tmp_path):
+    run("fit", films / "pmvge.toml", "-o", tmp_path, *QUICK, "--strict")
+    assert PMvGE.load(tmp_path).n_components == 8
+
+
+# -- settings --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "value"),
+    [
+        ("n_components=32", "n_components", 32),
+        ("learning_rate=1e-3", "learning_rate", 0.001),
+        ("dropout=0.5", "dropout", 0.5),
+        ("batch_norm=true", "batch_norm", True),
+        ("batch_norm=True", "batch_norm", True),
+        ("standardize=False", "standardize", False),
+        ("hidden_sizes=[64, 32]", "hidden_sizes", [64, 32]),
+        ("hidden_sizes=[]", "hidden_sizes", []),
+        ("patience=none", "patience", None),
+        ("tau=None", "tau", None),
+        ("clip_norm=null", "clip_norm", None),
+        ("similarity=inner", "similarity", "inner"),
+        ('similarity="inner"', "similarity", "inner"),
+        ("checkpoint_dir=/tmp/a=b", "checkpoint_dir", "/tmp/a=b"),
+        ('encoder={users = "linear"}', "encoder", {"users": "linear"}),
+        (" scheme = paper ", "scheme", "paper"),
+    ],
+)
+def test_settings_of_every_type_are_read(text, key, value):
+    found = parse_settings([text], {"n_components": 4, "max_steps": 7})
+    assert found == {"n_components": 4, "max_steps": 7, key: value}
+    assert type(found[key]) is type(value)
+
+
+def test_settings_reach_the_model(run, films, tmp_path):
+    given = {
+        "hidden_sizes": "[16, 8]",
+        "dropout": "0.25",
+        "batch_norm": "true",
+        "clip_norm": "none",
+        "similarity": "inner",
+        "batch_size": "64",
+    }
+    flags = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
+    fitted(run, tmp_path, films / "pmvge.toml", *flags)
+    kept = PMvGE.load(tmp_path).get_params(deep=False)
+    assert tuple(kept["hidden_sizes"]) == (16, 8)
+    assert kept["dropout"] == 0.25
+    assert kept["batch_norm"] is True
+    assert kept["clip_norm"] is None
+    assert kept["similarity"] == "inner"
+    assert kept["batch_size"] == 64
+
+
+def test_flags_win_over_the_project_file(run, tables):
+    place = tables / "pmvge.toml"
+    text = place.read_text().replace("random_state = 0", "random_state = 3\nn_components = 5")
+    place.write_text(text + "max_steps = 3\nvalidation_fraction = 0.25\n")
+    said = run("fit", place, "-o", tables / "model", "--set", "n_components=6", "--json")
+    assert json.loads(said.out)["steps"] == 3
+    model, kept = PMvGE.load(tables / "model"), load_background(tables / "model")
+    assert (model.n_components, model.random_state) == (6, 3)
+    genres = read_graph(place).links["films", "genre"]
+    assert len(kept.held_out["films", "genre"]) == round(0.25 * len(genres))
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("n_component=3", "unknown setting 'n_component': .*; did you mean 'n_components'?"),
+        ("leaning_rate=3", "did you mean 'learning_rate'"),
+        ("n_components", "--set: expected key=value, got 'n_components'"),
+        ("n_components=many", "n_components: expected an integer >= 1, got 'many'"),
+        ("n_components=2.5", "n_components: expected an integer >= 1, got 2.5"),
+        ("batch_norm=1", "batch_norm: expected True or False, got 1"),
+        ("hidden_sizes=3", "hidden_sizes: expected a tuple of integers"),
+        ("similarity=cosinus", "did you mean 'cosine'"),
+        ("encoder=magic", "magic"),
+        ('encoder={user = "linear"}', "'user'"),
+        ("activation=rellu", "did you mean 'relu'"),
+        ("device=toaster", "device: expected 'auto', 'cpu'"),
+        ("random_state=-1", "random_state: expected an integer >= 0, got -1"),
+    ],
+)
+def test_settings_that_are_wrong_are_told(run, films, tmp_path, given, says):
+    with pytest.raises(ValueError, match=says):
+        run("fit", films / "pmvge.toml", "-o", tmp_path, *QUICK, "--set", given)
+    assert not (tmp_path / "model.json").exists()
+
+
+def test_a_wrong_setting_of_the_project_file_is_told(run, tables):
+    place = tables / "pmvge.toml"
+    place.write_text(place.read_text() + "dropuot = 0.3\n")
+    with pytest.raises(
+        ParameterError, match=r"unknown setting 'dropuot': .*did you mean 'dropout'"
+    ):
+        run("fit", place, "-o", tables / "model")
+
+
+# -- columns that are not to be standardised -------------------------------------------------------
+
+
+@pytest.fixture
+def plain(papers, tmp_path, run):
+    """A project whose numbers are to be taken as they are."""
+    place = tmp_path / "pmvge.toml"
+    place.write_text(
+        f"""
+        [views.papers]
+        source = "{papers / "papers.csv"}"
+        id = "paper_id"
+        standardize = false
+        features = {{ x = "numeric", y = "numeric" }}
+
+        [[links]]
+        views = ["papers", "papers"]
+        source = "{papers / "cites.csv"}"
+        columns = ["citing", "cited"]
+        symmetrize = "max"
+        """
+    )
+    return place
+
+
+def test_a_view_may_keep_its_numbers(run, plain, papers, read, tmp_path):
+    run("fit", plain, "-o", tmp_path / "model", *QUICK, "--set", "encoder=linear")
+    model = PMvGE.load(tmp_path / "model")
+    assert model.encoder["papers"].standardize is False
+    assert model.encoder["papers"].kind == "linear"
+    rows = read(papers / "papers.csv")
+    X = np.array([[float(row["x"]), float(row["y"])] for row in rows], np.float32)
+    found = model.embed("papers", X)
+    np.testing.assert_allclose(found, model.embeddings_["papers"], atol=1e-5)
+
+
+@pytest.mark.parametrize("encoder", ['{papers = "linear"}', "mlp"])
+def test_encoders_by_view_are_kept_beside_that(run, plain, tmp_path, encoder):
+    run("fit", plain, "-o", tmp_path / "model", *QUICK, "--set", f"encoder={encoder}")
+    kind = PMvGE.load(tmp_path / "model").encoder["papers"].kind
+    assert kind == ("mlp" if encoder == "mlp" else "linear")
+
+
+def test_an_encoder_of_no_view_is_told_there_too(run, plain, tmp_path):
+    with pytest.raises(ParameterError, match=r"encoder: unknown view 'paper': .*mean 'papers'"):
+        run("fit", plain, "-o", tmp_path / "model", "--set", 'encoder={paper = "linear"}')

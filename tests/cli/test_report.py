@@ -1,0 +1,65 @@
+"""``pmvge report``: the page is there, in one piece, with the labels that were asked for."""
+
+import pytest
+
+from pmvge import PMvGE
+from pmvge.errors import ParameterError, TableError
+
+
+def test_the_page_is_one_file(run, model, tmp_path):
+    place = tmp_path / "new" / "my [red] report.html"
+    said = run("report", model, "-o", place, "--title", "Who watches what")
+    assert f"Report: {place} (" in said.out
+    assert said.err == ""
+    page = place.read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "<title>Who watches what" in page
+    assert "u00001" in page
+    assert "country" in page  # a category of the training's tables
+    assert [path.name for path in place.parent.iterdir()] == [place.name]
+
+
+def test_the_page_is_called_after_the_model(run, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run("report", model)
+    assert "<title>model" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_labels_come_from_any_table_with_the_ids(run, model, films, table, tmp_path):
+    shelf = table(tmp_path / "t:1.csv", ("film_id", "shelf"), [("f00000", "top-left-shelf")])
+    labels = ("--label", f"films={shelf}:shelf", "--label", f"users={films / 'users.csv'}:age")
+    run("report", model, "-o", tmp_path / "r.html", *labels)
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "top-left-shelf" in page
+    run("report", model, "-o", tmp_path / "r.html")
+    assert "top-left-shelf" not in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_a_model_without_its_links_has_a_smaller_page(run, model, films, tmp_path):
+    PMvGE.load(model).save(tmp_path / "bare")
+    label = f"films={films / 'films.csv'}:year"
+    said = run("report", tmp_path / "bare", "-o", tmp_path / "r.html", "--label", label)
+    assert "was saved without its links: the report will show less" in said.err
+    assert (tmp_path / "r.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("label", "error", "says"),
+    [
+        ("films", ParameterError, "--label: expected VIEW=FILE:COLUMN, got 'films'"),
+        ("films=films.csv", ParameterError, "--label: expected VIEW=FILE:COLUMN"),
+        ("movies=films.csv:year", TableError, "unknown view 'movies': expected one of 'films'"),
+        ("films=films.csv:yaer", TableError, "no column 'yaer'.*'year'"),
+        ("films=gone.csv:year", TableError, r"gone\.csv: no such file"),
+        ("films=users.csv:age", TableError, "no column 'film_id'"),
+    ],
+)
+def test_labels_that_are_not_there_are_told(
+    run, model, films, tmp_path, monkeypatch, label, error, says
+):
+    monkeypatch.chdir(films)
+    place = tmp_path / "r.html"
+    place.write_text("old")
+    with pytest.raises(error, match=says):
+        run("report", model, "-o", place, "--label", label)
+    assert place.read_text() == "old"

@@ -1,0 +1,200 @@
+"""``pmvge search`` against a double loop over vectors and raw tables."""
+
+import json
+
+import numpy as np
+import pytest
+
+from pmvge import PMvGE
+from pmvge.errors import InputError, NotInductive, ParameterError
+from pmvge.tables import rows_of
+
+
+def partners(said):
+    """{id: [(partner, score, known), ...]} of the JSON that was printed."""
+    content = json.loads(said.out)
+    key = "similarity" if content["by"] == "similarity" else "expected_weight"
+    return {
+        result["id"]: [(one["id"], one[key], one["known"]) for one in result["partners"]]
+        for result in content["results"]
+    }
+
+
+def best(scores, names, allowed=None):
+    """(name, score), best first."""
+    order = [int(j) for j in np.argsort(-scores) if allowed is None or allowed[j]]
+    return [(names[j], pytest.approx(scores[j], rel=1e-5)) for j in order]
+
+
+def pairs(found):
+    return [(name, score) for name, score, _ in found]
+
+
+def test_partners_are_those_of_a_full_sort(run, model, truth):
+    ids = truth.users[::17]
+    flags = [flag for name in ids for flag in ("--id", name)]
+    found = partners(run("search", model, "--view", "users", *flags, "--among", "films", "--json"))
+    assert list(found) == ids
+    for name in ids:
+        row = truth.users.index(name)
+        assert pairs(found[name]) == best(truth.mu[row], truth.films)[:10]
+        linked = {film: truth.W[row, at] > 0 for at, film in enumerate(truth.films)}
+        assert all(known == linked[film] for film, _, known in found[name])
+
+
+def test_the_other_direction_is_the_other_axis(run, model, truth):
+    flags = ("--view", "films", "--id", truth.films[5], "--among", "users", "-k", 4, "--json")
+    found = partners(run("search", model, *flags))[truth.films[5]]
+    assert pairs(found) == best(truth.mu[:, 5], truth.users)[:4]
+    at = [truth.users.index(user) for user, _, _ in found]
+    assert [known for _, _, known in found] == (truth.W[at, 5] > 0).tolist()
+
+
+def test_exclude_known_leaves_out_exactly_the_linked(run, model, truth):
+    for row in (3, 50):
+        name = truth.users[row]
+        flags = ("--view", "users", "--id", name, "--among", "films", "-k", 60, "--json")
+        found = partners(run("search", model, *flags, "--exclude-known"))[name]
+        assert 0 < (truth.W[row] > 0).sum() < 60
+        assert pairs(found) == best(truth.mu[row], truth.films, truth.W[row] == 0)
+        assert not any(known for _, _, known in found)
+        assert len(partners(run("search", model, *flags))[name]) == 60
+
+
+def test_links_that_were_held_out_of_the_training_are_known_too(run, model, truth):
+    """Those of the table that the training did not see are not new to the user either."""
+    from pmvge.background import load_background
+
+    _, held = load_background(model).of_pair("users", "films")
+    row, column = int(held.rows[0]), int(held.cols[0])
+    flags = ("--view", "users", "--id", truth.users[row], "--among", "films", "-k", 60, "--json")
+    found = {film: known for film, _, known in partners(run("search", model, *flags)).popitem()[1]}
+    assert found[truth.films[column]] is True
+    left = partners(run("search", model, *flags, "--exclude-known")).popitem()[1]
+    assert truth.films[column] not in {film for film, _, _ in left}
+
+
+def test_rows_of_unseen_users_are_embedded(run, model, films, truth):
+    later = films / "later" / "new_users.csv"
+    flags = ("--view", "users", "--rows", later, "--among", "films", "-k", 5, "--json")
+    found = partners(run("search", model, *flags))
+    ids, X = rows_of(truth.model.tables_, "users", later)
+    Y = truth.model.embed("users", X).astype(np.float64)
+    mu = truth.alpha * np.exp(Y @ truth.model.embeddings_["films"].T.astype(np.float64))
+    assert list(found) == ids.tolist()
+    assert len(ids) == 20
+    for row, name in enumerate(ids):
+        assert pairs(found[name]) == best(mu[row], truth.films)[:5]
+        assert not any(known for _, _, known in found[name])
+
+
+def test_rows_with_ids_of_the_training_are_linked_as_in_training(run, model, films, truth):
+    flags = ("--view", "users", "--rows", films / "users.csv", "--among", "films", "-k", 60)
+    found = partners(run("search", model, *flags, "--exclude-known", "--json"))
+    assert list(found) == truth.users
+    for row, name in enumerate(truth.users):
+        assert len(found[name]) == (truth.W[row] == 0).sum()
+
+
+def test_similarity_ranks_pairs_that_were_never_observed(run, model, truth):
+    with pytest.raises(InputError, match="links between 'users' and 'genre' were not observed"):
+        run("search", model, "--view", "users", "--id", truth.users[0], "--among", "genre")
+    flags = ("--view", "users", "--id", truth.users[0], "--among", "genre", "--by", "similarity")
+    Y = {view: vectors.astype(np.float64) for view, vectors in truth.model.embeddings_.items()}
+    g = Y["genre"] @ Y["users"][0]
+    found = partners(run("search", model, *flags, "-k", 3, "--json"))[truth.users[0]]
+    assert pairs(found) == best(g, truth.model.ids_["genre"].tolist())[:3]
+
+
+# -- within a view ---------------------------------------------------------------------------------
+
+
+def test_nobody_is_a_partner_of_oneself(run, paper_model, papers, read):
+    model = PMvGE.load(paper_model)
+    ids, Y = model.ids_["papers"].tolist(), model.embeddings_["papers"].astype(np.float64)
+    g = Y @ Y.T
+    cites = read(papers / "cites.csv")
+    linked = {frozenset((int(row["citing"]), int(row["cited"]))) for row in cites}
+    alpha = len(linked) / np.exp(g[np.triu_indices(50, 1)]).sum()
+    for row in (0, 21):
+        flags = ("--view", "papers", "--id", ids[row], "--among", "papers", "-k", 50, "--json")
+        found = partners(run("search", paper_model, *flags))[ids[row]]
+        others = np.arange(50) != row
+        assert pairs(found) == best(alpha * np.exp(g[row]), ids, others)
+        for name, _, known in found:
+            assert known == (frozenset((ids[row], name)) in linked)
+        new = partners(run("search", paper_model, *flags, "--exclude-known"))[ids[row]]
+        assert new == [one for one in found if not one[2]]
+        assert len(new) < len(found)
+
+
+def test_nobody_finds_oneself_by_similarity_or_by_rows_either(run, paper_model, papers, model):
+    flags = ("--view", "papers", "--rows", papers / "papers.csv", "--among", "papers", "-k", 50)
+    found = partners(run("search", paper_model, *flags, "--json"))
+    assert all(name not in {one for one, _, _ in got} for name, got in found.items())
+    assert {len(got) for got in found.values()} == {49}
+    flags = ("--view", "users", "--id", "u00007", "--among", "users", "--by", "similarity")
+    found = partners(run("search", model, *flags, "-k", 100, "--json"))["u00007"]
+    assert len(found) == 99
+    assert "u00007" not in {name for name, _, _ in found}
+
+
+# -- what is printed -------------------------------------------------------------------------------
+
+
+def test_the_table_has_the_numbers_of_the_json(run, model):
+    flags = ("search", model, "--view", "users", "--id", "u00003", "--among", "films", "-k", 3)
+    said = run(*flags).out
+    assert "users u00003: best of films" in said
+    for film, score, known in partners(run(*flags, "--json"))["u00003"]:
+        (line,) = [line for line in said.splitlines() if film in line]
+        assert line.split()[3] == f"{score:.4g}"
+        assert ("yes" in line) == known
+
+
+def test_strange_values_are_told_beside_the_results(run, model, table, tmp_path):
+    columns = ("user_id", "age", "country", "likes")
+    rows = [("n1", "", "atlantis", "I like dragon"), ("n2", 30, "atlantis", "I like zebras")]
+    place = table(tmp_path / "new.csv", columns, rows)
+    said = run("search", model, "--view", "users", "--rows", place, "--among", "films", "--json")
+    assert list(partners(said)) == ["n1", "n2"]
+    assert "1 values of 'age' are missing: filled in" in said.err
+    assert "2 values of 'country' were not seen in training" in said.err
+
+
+# -- bad input -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (("--view", "users"), "say whose partners: --id, or --rows"),
+        (("--view", "users", "--id", "u1", "--rows", "x.csv"), "say whose partners"),
+        (("--view", "users", "--id", "nobody"), "'nobody' is not among the 100 ids of 'users', su"),
+        (("--view", "user", "--id", "u00001"), "no view 'user': expected one of 'films', 'genre'"),
+        (("--view", "users", "--id", "u1", "--by", "intensty"), "did you mean 'intensity'"),
+        (("--view", "users", "--rows", "gone.csv"), r"gone\.csv: no such file"),
+    ],
+)
+def test_what_cannot_be_searched_is_told(run, model, flags, says):
+    with pytest.raises((InputError, ParameterError, ValueError), match=says):
+        run("search", model, *flags, "--among", "films")
+
+
+def test_ids_of_integers_must_be_integers(run, paper_model):
+    flags = ("--view", "papers", "--among", "papers")
+    for wrong in ("x7", "1e400", "9" * 30, ""):
+        with pytest.raises(InputError, match="ids of 'papers' are integers"):
+            run("search", paper_model, *flags, "--id", wrong)
+    with pytest.raises(InputError, match="--id: 5 is not among the 50 ids of 'papers', such as 10"):
+        run("search", paper_model, *flags, "--id", "5")
+
+
+def test_rows_of_a_view_without_features_must_be_known(run, model, table, tmp_path):
+    old = table(tmp_path / "old.csv", ("genre",), [("western",), ("crime",)])
+    flags = ("--view", "genre", "--among", "films", "--json")
+    found = partners(run("search", model, *flags, "--rows", old))
+    assert list(found) == ["western", "crime"]
+    new = table(tmp_path / "new.csv", ("genre",), [("western",), ("opera",)])
+    with pytest.raises(NotInductive, match="such as 'opera'"):
+        run("search", model, *flags, "--rows", new)

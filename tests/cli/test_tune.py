@@ -1,0 +1,228 @@
+"""``pmvge tune``: what is tried, what is kept, and what is written back."""
+
+import json
+import sys
+import tomllib
+
+import pytest
+
+from pmvge import PMvGE
+from pmvge.cli.tune import with_settings
+from pmvge.errors import DivergedError, InputError, ParameterError, StorageError
+from pmvge.tables import read_graph
+from pmvge.tuning import SEARCHED
+
+QUICK = ("--set", "max_steps=5", "--set", "n_components=4", "--set", "hidden_sizes=[8]")
+
+
+@pytest.fixture
+def project(tables, monkeypatch):
+    """The project file, in the folder where we are."""
+    monkeypatch.chdir(tables)
+    return tables / "pmvge.toml"
+
+
+def tune(run, *flags):
+    return json.loads(run("tune", *flags, *QUICK, "--json").out)
+
+
+def trials_in(said):
+    return [line.split(":")[0] for line in said.splitlines() if line.startswith("trial ")]
+
+
+def test_the_best_settings_are_written_back_and_all_else_is_kept(run, project):
+    before = project.read_text()
+    found = tune(run, project, "--trials", 3)
+    assert set(found) == {"project", "settings", "gain", "default_gain", "trials"}
+    assert found["project"] == str(project)
+    assert found["trials"] == 3
+    assert found["gain"] >= found["default_gain"]
+    after = project.read_text()
+    model = tomllib.loads(after)["model"]
+    assert model == found["settings"]
+    assert model["n_components"] == 4
+    assert model["hidden_sizes"] == [8]
+    assert {"dropout", "learning_rate", "similarity", "scheme", "random_state"} <= set(model)
+    head, tail = before.split("[model]")
+    assert after.startswith(head)  # comments and all
+    assert tail == "\nrandom_state = 0\n"
+    assert "[model] # the best that 'pmvge tune' found" in after
+    assert read_graph(project).n_links > 0
+
+
+def test_the_gain_is_that_of_a_fit_with_these_settings(run, project):
+    found = tune(run, project, "--trials", 2)
+    run("fit", project, "-o", "model")
+    best = PMvGE.load("model").history_.best
+    assert best.validation == pytest.approx(found["gain"], rel=1e-5)
+
+
+def test_the_same_command_goes_on(run, project):
+    said = run("tune", project, "--trials", 2, *QUICK, "-o", "one.toml")
+    assert trials_in(said.out) == ["trial 1/2", "trial 2/2"]
+    said = run("tune", project, "--trials", 4, *QUICK, "-o", "two.toml")
+    assert trials_in(said.out) == ["trial 3/4", "trial 4/4"]
+    said = run("tune", project, "--trials", 4, *QUICK, "-o", "three.toml")
+    assert trials_in(said.out) == []
+    assert project.with_name("two.toml").read_text() == project.with_name("three.toml").read_text()
+    assert [p.name for p in project.parent.glob("*.log")] == ["pmvge-tune.log"]
+
+
+def test_an_interruption_says_how_to_go_on_and_loses_nothing(run, project, monkeypatch):
+    usual, fits = PMvGE.fit, []
+
+    def fit(self, *arguments, **options):
+        fits.append(self.get_params(deep=False))
+        if len(fits) == 2:
+            raise KeyboardInterrupt
+        return usual(self, *arguments, **options)
+
+    monkeypatch.setattr(PMvGE, "fit", fit)
+    before = project.read_text()
+    said = run("tune", project, "--trials", 3, *QUICK, code=130)
+    assert "Stopped. The trials are in pmvge-tune.log; the same command goes on." in said.out
+    assert project.read_text() == before
+    assert tune(run, project, "--trials", 3)["trials"] == 3
+    assert len(fits) == 4
+
+
+def test_what_is_set_is_not_searched(run, project, monkeypatch):
+    tried = []
+    usual = PMvGE.fit
+
+    def fit(self, *arguments, **options):
+        tried.append(self.get_params(deep=False))
+        return usual(self, *arguments, **options)
+
+    monkeypatch.setattr(PMvGE, "fit", fit)
+    tune(run, project, "--trials", 6, "--set", "similarity=inner", "--set", "dropout=0.125")
+    assert {(p["similarity"], p["dropout"], p["n_components"]) for p in tried} == {
+        ("inner", 0.125, 4)
+    }
+    assert all(tuple(p["hidden_sizes"]) == (8,) for p in tried)
+    assert len({p["learning_rate"] for p in tried}) == 6
+
+
+def test_settings_of_the_file_that_are_searched_are_searched_and_others_stay(run, project):
+    text = "random_state = 3\nbatch_size = 64\ndropout = 0.987\n"
+    project.write_text(project.read_text().replace("random_state = 0\n", text))
+    model = tune(run, project, "--trials", 1)["settings"]
+    assert (model["batch_size"], model["random_state"]) == (64, 3)
+    assert model["dropout"] == PMvGE().dropout  # the first trial has the defaults
+
+
+def test_flags_write_a_project_of_their_own(run, films, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    flags = ("--view", f"users={films / 'users.csv'}")
+    flags += ("--links", f"users,films={films / 'ratings.csv'}")
+    found = tune(run, *flags, "--trials", 1)
+    assert found["project"] == "pmvge.toml"
+    run("fit", "pmvge.toml", "-o", "model")
+    model = PMvGE.load("model")
+    assert model.n_components == 4
+    assert model.tables_["links"][0]["weight"] == "stars"
+    text = (tmp_path / "pmvge.toml").read_text()
+    with pytest.raises(StorageError, match=r"pmvge\.toml: is there already; name another file by"):
+        tune(run, *flags, "--trials", 1)
+    assert (tmp_path / "pmvge.toml").read_text() == text
+
+
+def test_other_data_or_settings_are_refused(run, project):
+    tune(run, project, "--trials", 1)
+    before = project.read_text()
+    with pytest.raises(StorageError, match=r"pmvge-tune\.log: these trials were made with other"):
+        tune(run, project, "--trials", 2, "--set", "batch_size=32")
+    rows = (project.parent / "ratings.csv").read_text().splitlines(keepends=True)
+    (project.parent / "ratings.csv").write_text("".join(rows[:-5]))
+    with pytest.raises(StorageError, match="other data"):
+        tune(run, project, "--trials", 2)
+    assert project.read_text() == before
+    assert tune(run, project, "--trials", 1, "--study", "new.log")["trials"] == 1
+
+
+def test_a_budget_of_minutes_has_one_trial_at_least(run, project):
+    assert tune(run, project, "--trials", 50, "--minutes", 0)["trials"] == 1
+
+
+def test_without_optuna_one_is_told_what_to_install(refused, project, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    before = project.read_text()
+    assert refused("tune", project, *QUICK) == "tuning needs Optuna: pip install 'pmvge[tune]'"
+    assert project.read_text() == before
+
+
+@pytest.mark.parametrize("given", ["none", "18446744073"])
+def test_any_seed_will_do(run, project, given):
+    found = tune(run, project, "--trials", 1, "--set", f"random_state={given}")
+    if given != "none":
+        assert found["settings"]["random_state"] == int(given)
+
+
+@pytest.mark.parametrize(
+    ("flags", "error", "says"),
+    [
+        (("--validation", "0"), InputError, "there must be some"),
+        (("--set", "n_component=3"), ParameterError, "did you mean 'n_components'"),
+        (("--study", "ratings.csv"), StorageError, r"ratings\.csv: cannot be used as a study"),
+        (("--study", "/dev/null/x"), StorageError, "/dev/null/x: cannot be used as a study"),
+        (("-o", "/dev/null/x.toml"), StorageError, "cannot be written"),
+    ],
+)
+def test_what_cannot_be_tuned_is_told(run, project, flags, error, says):
+    before = {path: path.read_bytes() for path in project.parent.iterdir() if path.is_file()}
+    with pytest.raises(error, match=says):
+        run("tune", project, "--trials", 1, *QUICK, *flags)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_if_every_trial_diverges_nothing_is_written(run, project, monkeypatch):
+    def fit(self, *arguments, **options):
+        raise DivergedError("to infinity")
+
+    monkeypatch.setattr(PMvGE, "fit", fit)
+    before = project.read_text()
+    with pytest.raises(InputError, match="every trial diverged"):
+        run("tune", project, "--trials", 2, *QUICK)
+    assert project.read_text() == before
+
+
+# -- the text of a project file --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '# head\n[views.a]\n# why\nid = "x"  # key\n\n# settings\n[model]\n# mine\ndropout = 0.1\n',
+        '# head\n[model]\n# mine\ndropout = 0.1  # key\n\n# why\n[views.a]\nid = "x" # settings\n',
+        '# head, why, mine, settings, key\n[views.a]\nid = "x"\n',
+        '# head, why, mine, settings, key\nmodel = { dropout = 0.1 }\n[views.a]\nid = "x"\n',
+    ],
+)
+def test_comments_stay_wherever_they_are(text):
+    settings = {"dropout": 0.5, "hidden_sizes": (8, 4), "tau": None, "scheme": "block"}
+    written = with_settings(text, settings)
+    assert tomllib.loads(written) == {
+        "views": {"a": {"id": "x"}},
+        "model": {"dropout": 0.5, "hidden_sizes": [8, 4], "tau": "none", "scheme": "block"},
+    }
+    for comment in ("head", "why", "mine", "settings", "key"):
+        assert comment in written
+
+
+def test_none_is_a_word_in_a_project_file(run, project):
+    found = tune(run, project, "--trials", 1, "--set", "clip_norm=none")["settings"]
+    assert found["clip_norm"] is None
+    assert tomllib.loads(project.read_text())["model"]["clip_norm"] == "none"
+    run("fit", project, "-o", "model")
+    assert PMvGE.load("model").clip_norm is None
+
+
+def test_encoders_chosen_by_view_stay(run, project):
+    project.write_text(project.read_text() + 'encoder = { users = "linear" }\n')
+    found = tune(run, project, "--trials", 2)["settings"]
+    assert found["encoder"] == {"users": "linear"}
+    assert tomllib.loads(project.read_text())["model"]["encoder"] == {"users": "linear"}
+
+
+def test_what_is_searched_are_parameters():
+    assert set(SEARCHED) <= set(PMvGE().get_params(deep=False))
