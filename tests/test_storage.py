@@ -218,9 +218,6 @@ def test_a_folder_is_not_replaced_by_a_file(tmp_path):
     assert names(tmp_path) == {"folder"}
 
 
-@pytest.mark.xfail(
-    raises=NotADirectoryError, reason="removing the partial file fails in turn, and that is told"
-)
 def test_a_file_where_a_folder_should_be_is_told(tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(StorageError, match="x: cannot be written: "):

@@ -82,15 +82,12 @@ class Background:
         return content, files
 
 
-def load_background(folder: str | Path) -> Background:
-    """Read the background from a model's folder."""
+def load_background(folder: str | Path) -> Background | None:
+    """Read the background from a model's folder; None if the model was saved without."""
     manifest, parts = storage.read(Path(folder), "model")
     content = manifest.get("background")
     if content is None:
-        raise StorageError(
-            f"{folder}: the model was saved without its links; "
-            "model.save(path, background=Background.of(graph)) keeps them"
-        )
+        return None
     links, held_out = {}, {}
     try:
         for entry in content["links"]:

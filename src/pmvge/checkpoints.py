@@ -80,6 +80,12 @@ def fingerprint(
     kept["encoder"] = _encoder_text(settings["encoder"])
     shapes = {name: list(tensor.shape) for name, tensor in network.state_dict().items()}
     digest.update(json.dumps([kept, dict(graph.sizes), shapes, seed], sort_keys=True).encode())
+    add_graphs(digest, graph, held)
+    return digest.hexdigest()
+
+
+def add_graphs(digest: Any, graph: MultiViewGraph, held: MultiViewGraph | None) -> None:
+    """Add the links of both graphs, and the features of the first, to a hash."""
     for part in (graph, held):
         for pair, links in part.links.items() if part else ():
             digest.update(repr(pair).encode())
@@ -91,7 +97,6 @@ def fingerprint(
         for array in [X] if isinstance(X, np.ndarray) else [X.indptr, X.indices, X.data]:
             for start in range(0, len(array), ROWS):
                 digest.update(np.ascontiguousarray(array[start : start + ROWS]).data)
-    return digest.hexdigest()
 
 
 def _encoder_text(encoder: Any) -> str:

@@ -12,6 +12,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,9 @@ def commit(folder: Path, kind: str, content: Mapping[str, Any], parts: Mapping[s
         _sync_folder(folder)
         _remove_others(folder, kind, files, before)
     except (OSError, SafetensorError, TypeError, ValueError) as error:
+        for name in [*parts, f"{kind}.json"]:  # a full disk has no room for halves
+            with suppress(OSError):
+                (folder / f".{name}.partial").unlink(missing_ok=True)
         raise StorageError(f"{folder}: cannot write the {kind}: {error}") from error
 
 
@@ -63,7 +67,8 @@ def replace_file(path: Path, write: Write) -> None:
     except OSError as error:
         raise StorageError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
 
 
 def make_folder(folder: Path, kind: str) -> Path:

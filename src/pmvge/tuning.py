@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pmvge.checkpoints import add_graphs
 from pmvge.errors import DivergedError, InputError, StorageError
 from pmvge.graph import MultiViewGraph
 from pmvge.model import PMvGE
@@ -93,8 +94,9 @@ def tune(
 def _optuna() -> Any:
     try:
         import optuna
+        import tomlkit  # noqa: F401  (needed when all trials are done: better to know now)
     except ImportError as error:
-        raise InputError("tuning needs Optuna: pip install 'pmvge[tune]'") from error
+        raise InputError("tuning needs Optuna and tomlkit: pip install 'pmvge[tune]'") from error
     return optuna
 
 
@@ -155,10 +157,7 @@ def _fingerprint(
     graph: MultiViewGraph, held_out: MultiViewGraph, fixed: Mapping[str, Any], seed: int
 ) -> str:
     digest = hashlib.sha256(repr([repr(graph), sorted(map(str, fixed.items())), seed]).encode())
-    for part in (graph, held_out):
-        for links in part.links.values():
-            for array in (links.rows, links.cols, links.weights):
-                digest.update(array.data)
+    add_graphs(digest, graph, held_out)
     return digest.hexdigest()
 
 

@@ -147,7 +147,7 @@ def test_a_budget_of_minutes_has_one_trial_at_least(run, project):
 def test_without_optuna_one_is_told_what_to_install(refused, project, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     before = project.read_text()
-    assert refused("tune", project, *QUICK) == "tuning needs Optuna: pip install 'pmvge[tune]'"
+    assert refused("tune", project, *QUICK) == "tuning needs Optuna and tomlkit: pip install 'pmvge[tune]'"
     assert project.read_text() == before
 
 
@@ -161,7 +161,7 @@ def test_any_seed_will_do(run, project, given):
 @pytest.mark.parametrize(
     ("flags", "error", "says"),
     [
-        (("--validation", "0"), InputError, "there must be some"),
+        (("--validation", "0"), InputError, "must be some"),
         (("--set", "n_component=3"), ParameterError, "did you mean 'n_components'"),
         (("--study", "ratings.csv"), StorageError, r"ratings\.csv: cannot be used as a study"),
         (("--study", "/dev/null/x"), StorageError, "/dev/null/x: cannot be used as a study"),

@@ -56,10 +56,16 @@ def main() -> None:
     """Run a command; what a user can mend is one line on the error stream and exit code 2."""
     debug = "--debug" in sys.argv  # wherever it stands
     try:
-        app(args=[word for word in sys.argv[1:] if word != "--debug"])
-    except (PmvgeError, OSError, MemoryError) as error:
-        if debug:
+        code = app(args=[w for w in sys.argv[1:] if w != "--debug"], standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except typer.Abort:
+        sys.exit(130)
+    except Exception as error:
+        # Of typer's own complaints only this method tells whether they are such, in any version.
+        complaint = getattr(error, "format_message", None)
+        if debug or not (complaint or isinstance(error, PmvgeError | OSError | MemoryError)):
             raise
-        told = " ".join(str(error).split()) or type(error).__name__
-        print(f"pmvge: {told}", file=sys.stderr)
+        told = " ".join((complaint() if complaint else str(error)).split())
+        if told or not complaint:  # a complaint without words has shown the help instead
+            print(f"pmvge: {told or type(error).__name__}", file=sys.stderr)
         sys.exit(2)

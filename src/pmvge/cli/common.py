@@ -70,11 +70,7 @@ def plain_id(value: Any) -> Any:
 
 def load(folder: Path) -> tuple[PMvGE, Background | None]:
     """A model and, if it was kept, what it was trained on."""
-    model = PMvGE.load(folder)
-    try:
-        return model, load_background(folder)
-    except StorageError:
-        return model, None
+    return PMvGE.load(folder), load_background(folder)
 
 
 def background_of(folder: Path, background: Background | None) -> Background:
@@ -89,11 +85,12 @@ def background_of(folder: Path, background: Background | None) -> Background:
 
 def writable(path: Path, *, folder: bool) -> Path:
     """The path, if it can be written to; better to know before the work than after it."""
-    place = path if folder else path.parent
+    if not folder and path.is_dir():
+        raise StorageError(f"{path}: cannot be written: it is a folder")
+    place = (path if folder else path.parent).absolute()
+    while not place.exists() and place != place.parent:
+        place = place.parent  # folders are made later, when there is something to put into them
     try:
-        if not folder and path.is_dir():
-            raise StorageError(f"{path}: cannot be written: it is a folder")
-        place.mkdir(parents=True, exist_ok=True)
         probe = place / f".pmvge-{os.getpid()}"
         probe.touch()
         probe.unlink()

@@ -112,5 +112,11 @@ def _note_overlap(held: dict[Pair, Links], known: dict[Pair, Links], include: bo
     for (a, b), links in held.items():
         both = int((links.matrix() > 0).multiply(known[a, b].matrix() > 0).sum())
         both //= 1 + links.within
-        if both and not include:
-            tell([f"links {a},{b}: {both:,} of {len(links):,} were in training and are left out"])
+        if include or not both:
+            continue
+        if both == len(links):
+            raise InputError(
+                f"links {a},{b}: all {both:,} were in training, so nothing is left to judge; "
+                "--include-known judges them all the same"
+            )
+        tell([f"links {a},{b}: {both:,} of {len(links):,} were in training and are left out"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import time
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from rich.console import Console
 
 from pmvge import EncoderSpec, MultiViewGraph, PMvGE, storage
 from pmvge.background import Background
+from pmvge.checkpoints import saved_seed
 from pmvge.cli.common import (
     AsJson,
     as_typed,
@@ -25,39 +25,14 @@ from pmvge.cli.common import (
     tell,
     writable,
 )
+from pmvge.cli.flags import LinkFlags, Settings, Strict, Views, project_from
 from pmvge.cli.init import describe
 from pmvge.errors import InputError, ParameterError, StorageError, choose
 from pmvge.evaluation.held_out import evaluate_background
 from pmvge.parameters import pick_seed
 from pmvge.split import hold_out_links
-from pmvge.tables import LinkTable, Project, Tables, ViewTable, read_project, read_tables
+from pmvge.tables import Project, Tables, read_tables
 from pmvge.tables.sketch import Sketch
-
-Views = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--view",
-        metavar="NAME=FILE",
-        help="A view and its table; FILE:id=COLUMN names the id. NAME alone: known by the links.",
-    ),
-]
-LinkFlags = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--links",
-        metavar="VIEW,VIEW=FILE",
-        help="A link table; FILE:weight=COLUMN:aggregate=max and columns=A,B may follow.",
-    ),
-]
-Strict = Annotated[
-    bool, typer.Option("--strict", help="Rows that cannot be used are an error, not a note.")
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="A parameter of PMvGE, such as n_components=32."
-    ),
-]
 
 
 def fit(
@@ -117,65 +92,6 @@ def fit(
     )
 
 
-def project_from(project: Path | None, view: list[str] | None, links: list[str] | None) -> Project:
-    """The project that a file or flags describe."""
-    if not view and not links:
-        return read_project(project or Path("pmvge.toml"))
-    if project is not None:
-        raise ParameterError("give a project file, or --view and --links, not both")
-    if not links:
-        raise ParameterError("--view needs --links: which entities go together?")
-    tables = dict(map(_view_flag, view or []))
-    described = dict(map(_link_flag, links))
-    for pair in described:
-        for name in pair:
-            tables.setdefault(name, ViewTable())
-    return Project(tables, described)
-
-
-def _options(flag: str, text: str, known: tuple[str, ...]) -> tuple[str, dict[str, str]]:
-    """A file and its options from ``FILE:key=value:key=value``."""
-    match = re.fullmatch(r"(.*?)((?::\w+=[^:]*)*)", text)
-    file, tail = match.groups() if match else (text, "")
-    options = dict(part.split("=", 1) for part in tail.split(":")[1:])
-    for key in options:
-        if key not in known:
-            raise ParameterError(
-                f"{flag} {text}: unknown option {key!r}: expected {' or '.join(known)}"
-            )
-    return file, options
-
-
-def _view_flag(text: str) -> tuple[str, ViewTable]:
-    name, _, place = text.partition("=")
-    if not place:
-        return name, ViewTable()
-    file, options = _options("--view", place, ("id",))
-    return name, ViewTable(file, options.get("id"))
-
-
-def _link_flag(text: str) -> tuple[tuple[str, str], LinkTable]:
-    names, _, place = text.partition("=")
-    pair = names.split(",")
-    if len(pair) != 2 or not all(pair) or not place:
-        raise ParameterError(f"--links: expected VIEW,VIEW=FILE, got {text!r}")
-    keys = ("columns", "weight", "aggregate", "symmetrize")
-    file, options = _options("--links", place, keys)
-    if options.get("aggregate", "sum") not in ("sum", "count", "max"):
-        raise ParameterError(f"--links {text}: aggregate: expected sum, count or max")
-    columns = tuple(options["columns"].split(",")) if "columns" in options else None
-    if columns is not None and len(columns) != 2:
-        raise ParameterError(f"--links {text}: columns: expected two names, COLUMN,COLUMN")
-    table = LinkTable(
-        file,
-        columns,
-        options.get("weight"),
-        options.get("aggregate", "sum"),
-        options.get("symmetrize"),
-    )
-    return (pair[0], pair[1]), table
-
-
 def pick_fraction(settings: dict[str, Any], validation: float | None) -> float:
     """The share of links to hold out; the settings are left to agree with it."""
     saved = settings.pop("validation_fraction", 0.1)
@@ -192,17 +108,21 @@ def train(
 ) -> tuple[PMvGE, Background]:
     """Fit a model with held-out links and checkpoints; say how to go on after an interruption."""
     settings = {"random_state": 0, "checkpoint_dir": output / "checkpoint", **settings}
+    place = Path(settings["checkpoint_dir"])
+    if resume and not storage.exists(place, "checkpoint"):
+        tell([f"{place}: no fit was interrupted here: a new one begins"])
+    if settings["random_state"] is None:  # drawn once: the links held out must stay the same
+        settings["random_state"] = (saved_seed(place) if resume else None) or pick_seed(None)
     settings["encoder"] = encoders_for(tables.project, tables.graph, settings.get("encoder", "mlp"))
     kept, held = split_links(tables.graph, fraction, settings["random_state"])
     model = PMvGE(**settings)
     try:
         model.fit(kept, held, resume=resume)
     except KeyboardInterrupt:
-        place = settings["checkpoint_dir"]
         learned = (
             f"What was learned so far is in {place}; the same command with --resume goes on from "
             "there."
-            if storage.exists(Path(place), "checkpoint")
+            if storage.exists(place, "checkpoint")
             else "Nothing was learned yet."
         )
         Console(stderr=True).print(
@@ -215,7 +135,7 @@ def train(
     except StorageError as error:
         if resume and "belongs to other data" in str(error):
             raise InputError(
-                f"{settings['checkpoint_dir']}: the fit that was interrupted had other data or "
+                f"{place}: the fit that was interrupted had other data or "
                 "other settings; without --resume a new one begins"
             ) from error
         raise

@@ -12,16 +12,8 @@ from rich.console import Console
 
 from pmvge import storage
 from pmvge.cli.common import AsJson, as_typed, bold, parse_settings, print_json, tell, writable
-from pmvge.cli.fit import (
-    LinkFlags,
-    Settings,
-    Strict,
-    Views,
-    encoders_for,
-    pick_fraction,
-    project_from,
-    split_links,
-)
+from pmvge.cli.fit import encoders_for, pick_fraction, split_links
+from pmvge.cli.flags import LinkFlags, Settings, Strict, Views, project_from
 from pmvge.errors import InputError, StorageError
 from pmvge.parameters import pick_seed
 from pmvge.tables import read_tables
@@ -77,7 +69,7 @@ def tune(
     fraction = pick_fraction(fixed, validation)
     if fraction == 0:
         raise InputError(
-            "--validation 0: trials are judged on held-out links, so there must be some"
+            "trials are judged on held-out links, so --validation and patience must be some"
         )
     tables = read_tables(described, strict=strict)
     tell(tables.notes())
