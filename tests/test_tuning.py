@@ -199,7 +199,9 @@ def test_trials_need_something_to_be_judged_by(search):
 
 def test_without_optuna_one_is_told_what_to_install(search, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(InputError, match=r"tuning needs Optuna and tomlkit: pip install 'pmvge\[tune\]'"):
+    with pytest.raises(
+        InputError, match=r"tuning needs Optuna and tomlkit: pip install 'pmvge\[tune\]'"
+    ):
         search(1)
 
 

@@ -49,10 +49,11 @@ VALIDATION_BLOCK = 2048  # links, and uniform nodes a side, of the block that va
 
 @dataclass(frozen=True)
 class Alpha:
-    """log alpha of one view pair, and alpha's relative standard error (0: computed exactly)."""
+    """log alpha of one view pair, and how it was computed."""
 
     log_value: float
-    relative_error: float
+    relative_error: float  # a standard error; 0: computed exactly
+    weight: float  # the total weight that it was computed from
 
     @property
     def value(self) -> float:
@@ -313,7 +314,7 @@ def _alphas(
         total = graph.links[pair].total
         if validation is not None and pair in validation.links:
             total += validation.links[pair].total
-        alphas[pair] = Alpha(log_alpha_hat(total, log_Z.value), log_Z.standard_error)
+        alphas[pair] = Alpha(log_alpha_hat(total, log_Z.value), log_Z.standard_error, total)
     return alphas
 
 

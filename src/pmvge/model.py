@@ -98,6 +98,8 @@ class PMvGE(BaseEstimator):
         (D, D), symmetric, 0 for pairs that were not observed.
     log_alpha_
         ``{(view, view): log alpha}`` of the observed pairs: what ``alpha_`` holds, in full range.
+    alpha_weight_
+        ``{(view, view): total weight}`` that alpha was computed from, validation links included.
     alpha_error_
         ``{(view, view): relative standard error}``; 0 where alpha was computed exactly.
     history_
@@ -129,6 +131,7 @@ class PMvGE(BaseEstimator):
     view_names_: tuple[str, ...]
     alpha_: NDArray[np.float64]
     log_alpha_: dict[Pair, float]
+    alpha_weight_: dict[Pair, float]
     alpha_error_: dict[Pair, float]
     history_: History
     tables_: Mapping[str, Any] | None
@@ -232,6 +235,7 @@ class PMvGE(BaseEstimator):
         self.view_names_, self.history_ = tuple(fitted.schemas), fitted.history
         self.tables_ = fitted.tables
         self.log_alpha_ = {pair: entry.log_value for pair, entry in fitted.alpha.items()}
+        self.alpha_weight_ = {pair: entry.weight for pair, entry in fitted.alpha.items()}
         self.alpha_error_ = {pair: entry.relative_error for pair, entry in fitted.alpha.items()}
         self.alpha_ = np.zeros((len(self.view_names_),) * 2)
         for (a, b), entry in fitted.alpha.items():

@@ -44,6 +44,7 @@ def save_model(
                 "pair": pair,
                 "log_alpha": entry.log_value if entry.log_value > -math.inf else None,
                 "relative_error": entry.relative_error,
+                "weight": entry.weight,
             }
             for pair, entry in fitted.alpha.items()
         ],
@@ -98,6 +99,7 @@ def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[st
                 (str(entry["pair"][0]), str(entry["pair"][1])): Alpha(
                     -math.inf if entry["log_alpha"] is None else float(entry["log_alpha"]),
                     float(entry["relative_error"]),
+                    float(entry["weight"]),
                 )
                 for entry in manifest["alpha"]
             },

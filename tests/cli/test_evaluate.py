@@ -188,7 +188,7 @@ def test_links_of_the_training_are_told_and_left_out(run, model, held_out, held,
     assert (
         "were in training" not in run("evaluate", model, "--links", held_out, "--include-known").err
     )
-    with pytest.raises(InputError, match="all .* were in training, .* --include-known"):
+    with pytest.raises(InputError, match=r"all .* were in training, .* --include-known"):
         run("evaluate", model, "--links", films / "ratings.csv")
 
 

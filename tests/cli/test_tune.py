@@ -147,7 +147,10 @@ def test_a_budget_of_minutes_has_one_trial_at_least(run, project):
 def test_without_optuna_one_is_told_what_to_install(refused, project, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     before = project.read_text()
-    assert refused("tune", project, *QUICK) == "tuning needs Optuna and tomlkit: pip install 'pmvge[tune]'"
+    assert (
+        refused("tune", project, *QUICK)
+        == "tuning needs Optuna and tomlkit: pip install 'pmvge[tune]'"
+    )
     assert project.read_text() == before
 
 

@@ -141,7 +141,7 @@ def test_without_held_out_links_training_links_are_judged(
 
 def test_evaluation_is_computed_from_held_out_links(case: Any, path: Path, read_page: Any) -> None:
     words = read_page(path).words
-    for part in pair_data(case.model, case.background, 0):
+    for part in pair_data(case.model, case.background):
         results = evaluate_links(
             part.Y,
             part.Y_other,
@@ -167,7 +167,7 @@ def test_given_evaluation_is_shown_as_it_is(case: Any, tmp_path: Path, read_page
 @pytest.mark.parametrize("validate", [True, False])
 def test_exposure_knows_which_links_alpha_has_seen(fit: Callable[..., Any], validate: bool) -> None:
     case = fit(validate=validate)
-    for part in pair_data(case.model, case.background, 0):
+    for part in pair_data(case.model, case.background):
         seen = part.training.total + (part.held_out.total if validate else 0)
         assert part.exposure == pytest.approx(part.held_out.total / seen)
 

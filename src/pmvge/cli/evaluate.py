@@ -79,7 +79,7 @@ def evaluate(
         loaded.log_alpha_,
         held,
         known=None if include_known else known,
-        weights={pair: trained.total for pair, trained in known.items()},
+        weights=loaded.alpha_weight_,
         exposure=exposure,
         k=k,
     )

@@ -78,7 +78,9 @@ def fit(
     model.save(output, background=background)
     shutil.rmtree(output / "checkpoint", ignore_errors=True)
     seconds = time.perf_counter() - started
-    results = evaluate_background(model.embeddings_, model.log_alpha_, background)
+    results = evaluate_background(
+        model.embeddings_, model.log_alpha_, background, weights=model.alpha_weight_
+    )
     if as_json:
         print_json({"model": str(output), "seconds": seconds, "steps": _steps(model), **results})
         return

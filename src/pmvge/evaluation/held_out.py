@@ -75,14 +75,20 @@ def evaluate_background(
     log_alpha: Mapping[Pair, float],
     background: Background,
     *,
+    weights: Mapping[Pair, float] | None = None,
     k: int = 10,
     max_pairs: int = 10**8,
 ) -> Results:
-    """How well the links that were held out of the training are foretold."""
-    weights = {
-        pair: merged(links, background.held_out.get(pair)).total
-        for pair, links in background.links.items()
-    }
+    """How well the links that were held out of the training are foretold.
+
+    ``weights`` are a model's ``alpha_weight_``; by default all links are taken to have been given
+    to ``fit``, as its graph and its validation.
+    """
+    if weights is None:
+        weights = {
+            pair: merged(links, background.held_out.get(pair)).total
+            for pair, links in background.links.items()
+        }
     return evaluate_held_out(
         Y,
         log_alpha,

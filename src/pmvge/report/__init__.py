@@ -61,8 +61,10 @@ def write_report(
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"seed must be an integer, 0 or larger, got {seed!r}")
     check_model(model, background)
-    pairs = pair_data(model, background, seed) if background else []
-    results = evaluation if evaluation is not None else evaluation_of(pairs, seed)
+    pairs = pair_data(model, background) if background else []
+    results = evaluation
+    if results is None and background is not None:
+        results = evaluation_of(model, background)
     parts = [training(model), space(model, background, seed)]
     parts += _compared(model, background, pairs, k, seed)
     parts += [scores(results, pairs), details(model, background)]

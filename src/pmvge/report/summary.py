@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch import nn
 from pmvge.background import Background
 from pmvge.encoders import EncoderSpec
 from pmvge.errors import InputError, NotFitted
-from pmvge.evaluation.ranking import evaluate_links, overall
+from pmvge.evaluation.held_out import evaluate_background, merged
 from pmvge.links import Links, Pair
 from pmvge.model import PMvGE
 from pmvge.report.text import number, shown
@@ -72,62 +72,34 @@ def check_model(model: PMvGE, background: Background | None) -> None:
                 )
 
 
-def pair_data(model: PMvGE, background: Background, seed: int) -> list[PairData]:
+def pair_data(model: PMvGE, background: Background) -> list[PairData]:
     """What is known of every view pair with training links in the background."""
     found = []
-    for number_, ((a, b), training) in enumerate(background.links.items()):
+    for (a, b), training in background.links.items():
         held = background.held_out.get((a, b))
         held = held if held is not None and len(held) else None
+        exposure = held.total / model.alpha_weight_[a, b] if held is not None else 1.0
         Y, Y_other = model.embeddings_[a], model.embeddings_[b]
-        log_alpha = model._fitted.alpha[a, b].log_value
-        data = PairData((a, b), Y, Y_other, log_alpha, training, held, 1.0)
-        if held is not None and data.known:
-            rng = np.random.default_rng([seed, 1, number_])
-            exposure = held.total / _alpha_weight(data, held, rng)
-            data = PairData((a, b), Y, Y_other, log_alpha, training, held, exposure)
-        found.append(data)
+        log_alpha = model.log_alpha_[a, b]
+        found.append(PairData((a, b), Y, Y_other, log_alpha, training, held, exposure))
     return found
 
 
-def _alpha_weight(data: PairData, held: Links, rng: np.random.Generator) -> float:
-    r"""The total weight that alpha stands for: that of training, or with the held-out links.
-
-    :math:`\hat\alpha = W / Z`, where W counts validation links too if ``fit`` was given them. So
-    :math:`\sum \mu`, or a sample of its rows, tells which.
-    """
-    n, m = data.training.shape
-    rows = np.sort(rng.permutation(n)[: max(1, PAIRS // max(1, m))])
-    total = 0.0
-    for part in np.array_split(rows, max(1, len(rows) * m // 2_000_000)):
-        g = data.Y[part] @ data.Y_other.T + np.float32(data.log_alpha)
-        if data.training.within:
-            g[np.arange(len(part)), part] = -np.inf
-        total += float(np.exp(np.minimum(g, 80)).sum(dtype=np.float64))
-    total *= n / len(rows) / (2 if data.training.within else 1)
-    choices = (data.training.total, data.training.total + held.total)
-    return min(choices, key=lambda W: abs(math.log(max(total, 1e-300) / W)))
-
-
-def evaluation_of(pairs: list[PairData], seed: int) -> dict[str, Any] | None:
+def evaluation_of(model: PMvGE, background: Background) -> dict[str, Any] | None:
     """How well held-out links are foretold, by view pair and overall; None if there are none."""
-    results = {}
-    for data in pairs:
-        if data.held_out is None or not data.known:
-            continue
-        try:
-            results[",".join(data.pair)] = evaluate_links(
-                data.Y,
-                data.Y_other,
-                data.held_out,
-                log_alpha=data.log_alpha,
-                known=data.training,
-                exposure=data.exposure,
-                max_pairs=PAIRS,
-                seed=seed,
-            )
-        except InputError:  # every held-out pair is linked in training too
-            continue
-    return {"pairs": results, "overall": overall(results)} if results else None
+    judged = {
+        pair: held
+        for pair, held in background.held_out.items()
+        if len(merged(background.links[pair], held)) > len(background.links[pair])  # any new one
+    }
+    results = evaluate_background(
+        model.embeddings_,
+        model.log_alpha_,
+        replace(background, held_out=judged),
+        weights=model.alpha_weight_,
+        max_pairs=PAIRS,
+    )
+    return results if results["pairs"] else None
 
 
 def encoders(model: PMvGE) -> list[dict[str, str]]:
