@@ -192,16 +192,16 @@ def degree_panel(sides: Sequence[Degrees], colors: Mapping[str, str]) -> Figure:
 
 
 def similarity_panel(found: Mapping[str, NDArray[Any]], bins: int = 48) -> Figure:
-    """The densities of similarities of linked, held-out and other pairs, over common bins."""
+    """The densities of similarities of linked, held-out and other pairs; few have wider bins."""
     low = min(float(g.min()) for g in found.values())
     high = max(float(g.max()) for g in found.values())
     if low == high:
         low, high = low - 0.5, high + 0.5
-    edges = np.linspace(low, high, bins + 1)
     data = []
     for name in ("not linked", "training", "held out"):  # the last is drawn on top
         if name in found:
-            density, _ = np.histogram(found[name], edges, density=True)
+            count = int(np.clip(2 * len(found[name]) ** (1 / 3), 6, bins))  # Rice's rule
+            density, edges = np.histogram(found[name], count, (low, high), density=True)
             color = SIMILARITY_COLORS[name]
             data.append(
                 {
