@@ -199,9 +199,10 @@ def _suggest(trial: Any, fixed: Mapping[str, Any]) -> dict[str, Any]:
             }
         )
     if "dropout" not in taken:
-        settings["dropout"] = trial.suggest_float("dropout", 0.0, 0.7)
+        settings["dropout"] = round(trial.suggest_float("dropout", 0.0, 0.7), 3)
     if "learning_rate" not in taken:
-        settings["learning_rate"] = trial.suggest_float("learning_rate", 3e-4, 2e-2, log=True)
+        rate = trial.suggest_float("learning_rate", 3e-4, 2e-2, log=True)
+        settings["learning_rate"] = float(f"{rate:.3g}")
     if "similarity" not in taken:
         settings["similarity"] = trial.suggest_categorical("similarity", ["cosine", "inner"])
     if "scheme" not in taken:

@@ -377,3 +377,14 @@ def test_once_there_is_space_again_a_fit_cleans_up(
     names = {path.name for path in (outputs / "model").iterdir()}
     assert "checkpoint" not in names
     assert not any(name.startswith(".") for name in names)
+
+
+def test_a_view_that_no_links_name_is_a_slip(refused, tables):
+    flags = (
+        "--view",
+        f"films={tables / 'films.csv'}",
+        "--links",
+        f"users,flims={tables / 'ratings.csv'}",
+    )
+    told = "--view films: no --links have this view; did you mean it by 'flims'?"
+    assert refused("fit", *flags) == told

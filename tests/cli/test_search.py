@@ -97,7 +97,10 @@ def test_rows_with_ids_of_the_training_are_linked_as_in_training(run, model, fil
 
 
 def test_similarity_ranks_pairs_that_were_never_observed(run, model, truth):
-    with pytest.raises(InputError, match="links between 'users' and 'genre' were not observed"):
+    with pytest.raises(
+        InputError,
+        match=r"users and genre were not linked in training .* --by similarity ranks any",
+    ):
         run("search", model, "--view", "users", "--id", truth.users[0], "--among", "genre")
     flags = ("--view", "users", "--id", truth.users[0], "--among", "genre", "--by", "similarity")
     Y = {view: vectors.astype(np.float64) for view, vectors in truth.model.embeddings_.items()}

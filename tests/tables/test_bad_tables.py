@@ -203,3 +203,9 @@ def test_lines_that_end_in_two_ways(folder) -> None:
     assert "(both.csv): cannot be read: a quote does not end, or lines end in two ways" in failure(
         folder, films="both.csv"
     )
+
+
+@pytest.mark.parametrize("text", ['{"film": "a"}', "[1, 2]", "<html><body>films</body></html>"])
+def test_other_texts_are_no_csv(text, folder, write) -> None:
+    write("x.csv", text)
+    assert "x.csv: is neither: expected a CSV" in failure(folder, films="x.csv")

@@ -111,7 +111,7 @@ def test_texts_are_never_changed(keys) -> None:
     ids, partners = ids_of({"id": keys})
     assert {str(value) for value in ids.tolist()} == set(keys)
     assert {str(key) for key in partners} == set(keys)
-    plain = all(key == str(int(key)) for key in keys if key.lstrip("-").isdecimal())
+    plain = all(key == str(int(key)) for key in keys if key.removeprefix("-").isdecimal())
     numbers = all(key.removeprefix("-").isdecimal() for key in keys)
     assert (ids.dtype.kind == "i") == (plain and numbers)
 

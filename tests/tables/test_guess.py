@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pmvge.errors import TableError
-from pmvge.tables import LinkTable, Project, ViewTable, read_tables
+from pmvge.tables import LinkTable, Project, ViewTable, graph_from_frames, read_tables
 from pmvge.tables.guess import names_view
 from pmvge.tables.sources import as_source, workbench
 
@@ -224,3 +224,31 @@ def test_profiles_are_of_the_first_rows_only(tmp_path) -> None:
         types = stage(db, "raw", as_source("t.csv"), tmp_path)
         (found,) = profile.profiles(db, "raw", types).values()
     assert (found.kind, found.rows, found.unique) == ("integer", profile.SAMPLE, True)
+
+
+def test_vectors_as_numpy_prints_them() -> None:
+    X = np.random.default_rng(0).normal(size=(12, 30))
+    films = pd.DataFrame({"film_id": range(12), "x": [str(row) for row in X]})
+    assert "\n" in films["x"][0]
+    assert "," not in films["x"][0]
+    seen = pd.DataFrame({"user": range(12), "film_id": range(12)})
+    graph = graph_from_frames(
+        {"films": ViewTable(films, standardize=False), "user": None}, {("user", "films"): seen}
+    )
+    assert np.allclose(graph.views["films"], X, atol=1e-6)
+
+
+def test_a_list_of_something_else_is_no_vector() -> None:
+    films = pd.DataFrame({"film_id": range(4), "x": ["[np.float64(0.4), 1]"] * 2 + ["[1, b]"] * 2})
+    seen = pd.DataFrame({"user": range(4), "film_id": range(4)})
+    views = {"films": ViewTable(films, "film_id", {"x": "vector"}), "user": None}
+    with pytest.raises(TableError, match=r"column 'x': expected lists of numbers, .* but 4 values"):
+        graph_from_frames(views, {("user", "films"): seen})
+    assert graph_from_frames({**views, "films": films}, {("user", "films"): seen}).n_links == 4
+
+
+def test_an_id_that_comes_twice_is_told_not_avoided() -> None:
+    users = pd.DataFrame({"userId": [1, 1, 2], "age": [30, 31, 32]})
+    seen = pd.DataFrame({"userId": [1, 2], "film": ["a", "b"]})
+    with pytest.raises(TableError, match=r"id column 'userId': expected every id once"):
+        graph_from_frames({"users": users, "film": None}, {("users", "film"): seen})

@@ -252,3 +252,16 @@ def test_folders_that_are_no_project(tmp_path) -> None:
         TableError, match=r"no table seems to say which .*movies.csv: movieId, titl"
     ):
         sketch_project(tmp_path)
+
+
+def test_ids_of_the_same_table_are_links_within_it(tmp_path, sketched) -> None:
+    rng = np.random.default_rng(0)
+    staff = pd.DataFrame(
+        {"staff_id": [f"s{n}" for n in range(60)], "age": rng.integers(20, 60, 60)}
+    )
+    staff["boss"] = [f"s{n // 4}" if n else None for n in range(60)]
+    save(tmp_path, {"staff": staff})
+    found, graph = sketched()
+    assert set(found.project.links) == {("staff", "staff")}
+    assert graph.n_links == 59
+    assert list(found.project.views["staff"].features) == ["age"]

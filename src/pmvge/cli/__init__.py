@@ -27,9 +27,9 @@ from pmvge.cli.tune import tune
 
 app = typer.Typer(
     name="pmvge",
-    help="One embedding space for things of different kinds.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode="markdown",  # paragraphs flow
 )
 for command in (init, fit, tune, embed, search, evaluate, inspect, report, demo):
     app.command()(command)
@@ -49,7 +49,10 @@ def options(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
 ) -> None:
-    """One embedding space for things of different kinds."""
+    """One embedding space for things of different kinds.
+
+    Example: pmvge init; pmvge fit; pmvge search model --view users --id 42 --among films
+    """
 
 
 def main() -> None:

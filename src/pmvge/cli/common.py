@@ -19,6 +19,7 @@ from rich.table import Table
 from pmvge import PMvGE
 from pmvge.background import Background, load_background
 from pmvge.errors import InputError, ParameterError, StorageError, choose
+from pmvge.parameters import check_parameters
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON, nothing else.")]
 Model = Annotated[Path, typer.Argument(help="The folder of a fitted model.", show_default=False)]
@@ -85,8 +86,9 @@ def background_of(folder: Path, background: Background | None) -> Background:
 
 def writable(path: Path, *, folder: bool) -> Path:
     """The path, if it can be written to; better to know before the work than after it."""
-    if not folder and path.is_dir():
-        raise StorageError(f"{path}: cannot be written: it is a folder")
+    if not folder and path.exists() and not path.is_file():  # a folder, or a device
+        what = "a folder" if path.is_dir() else "no ordinary file"
+        raise StorageError(f"{path}: cannot be written: it is {what}")
     place = (path if folder else path.parent).absolute()
     while not place.exists() and place != place.parent:
         place = place.parent  # folders are made later, when there is something to put into them
@@ -110,6 +112,7 @@ def parse_settings(given: Iterable[str], base: Mapping[str, Any]) -> dict[str, A
     known = PMvGE().get_params(deep=False)
     for key in settings:
         choose("setting", key, known)
+    check_parameters({**known, **settings})
     return settings
 
 
@@ -127,21 +130,22 @@ def results_table(results: Mapping[str, Any], title: str) -> Table:
     """Results of an evaluation, by view pair and overall."""
     table = Table(
         title=title,
-        caption="AUC: of the ROC; AP: average precision; deviance: mean Poisson deviance; E/O: "
-        "expected over observed weight",
+        caption="AUC: area under the ROC curve; AP: average precision; deviance: mean Poisson "
+        "deviance; E/O: expected over observed weight",
         title_justify="left",
         caption_justify="left",
-        pad_edge=False,  # so that it fits into 80 columns
+        pad_edge=False,
     )
-    table.add_column("view pair", no_wrap=True)
+    table.add_column("view pair", overflow="fold")  # names give way, numbers do not
     rows = dict(results["pairs"])
     if len(rows) > 1:
         rows["overall"] = results["overall"]
     keys = [key for key in next(iter(rows.values()), {}) if key.partition("@")[0] in COLUMNS]
-    table.add_column("links", justify="right")
+    table.add_column("links", justify="right", no_wrap=True)
     for key in keys:
         name, at, k = key.partition("@")
-        table.add_column(COLUMNS[name] + at + k, justify="right")
+        header = COLUMNS[name] + at + k
+        table.add_column(header, justify="right", no_wrap=True, min_width=len(header))
     for pair, row in rows.items():
         values = (row.get(key, math.nan) for key in keys)
         table.add_row(

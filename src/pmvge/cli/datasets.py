@@ -19,7 +19,7 @@ from pmvge.errors import choose
 from pmvge.graph import MultiViewGraph
 
 app = typer.Typer(
-    help="Data sets: list them, download them, describe them.",
+    help="Data sets: list them, download them, describe them.\n\nExample: pmvge datasets list",
     no_args_is_help=True,
     add_completion=False,
 )

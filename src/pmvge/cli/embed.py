@@ -67,6 +67,8 @@ def strange_values(view: str, notes: Notes) -> list[str]:
     for (column, what), count in notes.items():
         if count and what == "missing":
             said.append(f"view {view}: {count:,} values of {column!r} are missing: filled in")
+        elif count and what == "numbered":
+            said.append(f"view {view}: no column {column!r}: rows are numbered, from 0")
         elif count:
             said.append(
                 f"view {view}: {count:,} values of {column!r} were not seen in training: taken for "

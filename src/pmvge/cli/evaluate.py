@@ -65,21 +65,25 @@ def evaluate(
     for number, table in enumerate(links):
         wanted = _pair(loaded, pair[number] if pair and number < len(pair) else None, table)
         found, joined = read_links(loaded.tables_, loaded.ids_, wanted, table)
+        found = found if wanted == joined.pair else found.transposed()
         if joined.dropped and strict:
             raise InputError(f"{joined}; --strict allows none")
         tell([str(joined)] if joined.dropped else [])
         held[wanted] = merged(found, held.get(wanted))
-    known = {
-        pair: merged(trained, background.held_out.get(pair))
-        for pair, trained in background.links.items()
-    }
+    known = {}
+    for a, b in held:
+        trained, watched = background.of_pair(a, b)
+        if trained is not None:
+            known[a, b] = merged(trained, watched)
     _note_overlap(held, known, include_known)
     results = evaluate_held_out(
         loaded.embeddings_,
-        loaded.log_alpha_,
+        {pair: loaded.log_alpha_of(*pair) for pair in held},
         held,
         known=None if include_known else known,
-        weights=loaded.alpha_weight_,
+        weights={
+            (a, b): loaded.alpha_weight_.get((a, b)) or loaded.alpha_weight_[b, a] for a, b in held
+        },
         exposure=exposure,
         k=k,
     )
@@ -96,14 +100,14 @@ def evaluate(
 
 
 def _pair(model: PMvGE, text: str | None, table: str) -> Pair:
-    """The view pair of a held-out table, named or told by its columns; as in training."""
+    """The view pair of a held-out table, as named, or told by its columns."""
     known = link_pairs(model.tables_)
     if text is None:
         return known[0] if len(known) == 1 else pair_of(model.tables_, table)
     a, comma, b = text.partition(",")
     for one in known:
         if comma and one in ((a, b), (b, a)):
-            return one
+            return a, b
     listed = " or ".join(",".join(one) for one in known)
     raise InputError(f"--pair: no links of {text!r} in training: expected {listed}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -51,9 +52,14 @@ def project_from(project: Path | None, view: list[str] | None, links: list[str] 
         raise ParameterError("--view needs --links: which entities go together?")
     tables = _once("--view", map(_view_flag, view or []))
     described = _once("--links", map(_link_flag, links))
-    for pair in described:
-        for name in pair:
-            tables.setdefault(name, ViewTable())
+    linked = {name for pair in described for name in pair}
+    for name in tables:
+        if name not in linked:
+            near = get_close_matches(name, linked - set(tables), n=1)
+            hint = f"; did you mean it by {near[0]!r}?" if near else ""
+            raise ParameterError(f"--view {name}: no --links have this view{hint}")
+    for name in sorted(linked):
+        tables.setdefault(name, ViewTable())
     return Project(tables, described)
 
 

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from pmvge.background import Background
-from pmvge.cli.common import Model, bold, load, tell, writable
+from pmvge.cli.common import AsJson, Model, bold, load, print_json, tell, writable
 from pmvge.errors import ParameterError
 from pmvge.report import write_report
 from pmvge.tables.later import read_labels
@@ -30,6 +30,7 @@ def report(
         ),
     ] = None,
     title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Write a report: one HTML file that opens offline in any browser.
 
@@ -51,5 +52,8 @@ def report(
             labels.setdefault(view, {})[column] = values
         background = replace(background, labels=labels)
     write_report(output, loaded, background, title=title or model.resolve().name)
+    if as_json:
+        print_json({"report": str(output), "bytes": output.stat().st_size})
+        return
     size = output.stat().st_size / 1e6
     Console(highlight=False).print(f"Report: {bold(output)} ({size:.1f} MB)", soft_wrap=True)

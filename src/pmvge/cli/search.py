@@ -49,7 +49,8 @@ def search(
     """
     choose("ranking", by, ("intensity", "similarity"), "--by")
     if bool(id_) == bool(rows):
-        raise ParameterError("say whose partners: --id, or --rows with a table of new entities")
+        both = "--id or --rows, not both" if id_ else "--id, or --rows with a table of new entities"
+        raise ParameterError(f"say whose partners: {both}")
     loaded, background = load(model)
     for name in (view, among):
         if name not in loaded.view_names_:
@@ -57,7 +58,7 @@ def search(
             raise InputError(f"{model}: no view {name!r}: expected one of {known}")
     if exclude_known:
         background_of(model, background)
-    log_alpha = 0.0 if by == "similarity" else loaded.log_alpha_of(view, among)
+    log_alpha = 0.0 if by == "similarity" else _log_alpha(loaded, view, among)
     notes: Notes = Counter()
     queries = _rows(loaded, view, rows, notes) if rows else _known(loaded, view, id_ or [])
     tell(strange_values(view, notes))
@@ -89,6 +90,16 @@ def search(
         return
     for result in results:
         _show(result, view, among, key, background is not None)
+
+
+def _log_alpha(model: PMvGE, view: str, among: str) -> float:
+    if not {(view, among), (among, view)} & set(model.log_alpha_):
+        linked = ", ".join(",".join(pair) for pair in model.log_alpha_)
+        raise InputError(
+            f"{view} and {among} were not linked in training (linked are {linked}), so no weight "
+            "can be expected; --by similarity ranks any pair"
+        )
+    return model.log_alpha_of(view, among)
 
 
 def _exp(g: NDArray[Any], log_alpha: float) -> NDArray[np.float64]:

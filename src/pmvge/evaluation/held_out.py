@@ -41,31 +41,33 @@ def evaluate_held_out(
     weights
         The total weight that alpha was computed from, by pair.
     exposure
-        The held-out weight to expect where the model expects 1. By default the total weight held
-        out over the total weight alpha was computed from: a part of the links, held out at random,
-        carries that share of every expected weight.
+        The held-out weight to expect where the model expects 1. By default the total weight of the
+        links that are judged over the total weight alpha was computed from: a part of the links,
+        held out at random, carries that share of every expected weight.
     k, max_pairs
         See :func:`~pmvge.evaluation.ranking.evaluate_links`.
     """
     pairs: dict[str, dict[str, Any]] = {}
-    shares: dict[str, dict[str, float]] = {}
+    shares: dict[str, float] = {}
     for (a, b), links in held_out.items():
         if not len(links):
             continue
-        share = links.total / weights[a, b] if exposure is None else exposure
-        shares[f"{a},{b}"] = {"exposure": share}
+        seen = None if known is None else known.get((a, b))
+        new = links.total if seen is None else _weight_besides(links, seen)
+        share = (new or links.total) / weights[a, b] if exposure is None else exposure
+        shares[f"{a},{b}"] = share
         pairs[f"{a},{b}"] = evaluate_links(
             Y[a],
             Y[b],
             links,
             log_alpha=log_alpha[a, b],
-            known=None if known is None else known.get((a, b)),
+            known=seen,
             exposure=share,
             k=k,
             max_pairs=max_pairs,
         )
     return {
-        "pairs": {pair: {**results, **shares[pair]} for pair, results in pairs.items()},
+        "pairs": {pair: {**one, "exposure": shares[pair]} for pair, one in pairs.items()},
         "overall": overall(pairs),
     }
 
@@ -98,6 +100,12 @@ def evaluate_background(
         k=k,
         max_pairs=max_pairs,
     )
+
+
+def _weight_besides(links: Links, known: Links) -> float:
+    """The total weight of links between nodes that are not linked in ``known``."""
+    keys, seen = (part.rows.astype(np.int64) * part.shape[1] + part.cols for part in (links, known))
+    return float(links.weights[~np.isin(keys, seen)].sum())
 
 
 def merged(first: Links, second: Links | None) -> Links:

@@ -26,8 +26,10 @@ CASTS = {
     "date": "epoch(TRY_CAST({} AS TIMESTAMP)) / 86400",
     "category": "CAST({} AS VARCHAR)",
     "text": "CAST({} AS VARCHAR)",
-    "vector": "TRY_CAST({} AS DOUBLE[])",
+    "vector": "TRY_CAST({0} AS DOUBLE[])",
 }
+# A list as numpy prints it, blanks between its numbers, with commas.
+_COMMAS = "'[' || regexp_replace(trim(trim({0}, '[]')), '\\s+', ', ', 'g') || ']'"
 _EXPECTED = {
     "numeric": "numbers",
     "date": "dates",
@@ -55,10 +57,27 @@ def cast(column: str, kind: str, types: Mapping[str, str]) -> str:
         return as_id(column, types, "VARCHAR")
     if kind == "date" and types[column] in ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"):
         return f"epoch({name}) / 86400"
-    expression = CASTS[kind].format(name)
+    expression = _plain(column, kind, types)
     if kind == "numeric":
         return f"CASE WHEN isfinite({expression}) THEN {expression} END"
     return expression
+
+
+def _plain(column: str, kind: str, types: Mapping[str, str]) -> str:
+    name = quoted(column)
+    if kind == "vector" and types[column] == "VARCHAR":
+        blanks = f"{name} LIKE '[%' AND NOT contains({name}, ',')"
+        name = f"CASE WHEN {blanks} THEN {_COMMAS.format(name)} ELSE {name} END"
+    return CASTS[kind].format(name)
+
+
+def is_wrong(column: str, kind: str, types: Mapping[str, str]) -> str:
+    """The SQL of whether a value is there, but not what its column is said to hold."""
+    expression = _plain(column, kind, types)
+    wrong = f"{expression} IS NULL"
+    if kind == "vector":  # nor may an element be
+        wrong += f" OR len({expression}) > list_aggregate({expression}, 'count')"
+    return f"{quoted(column)} IS NOT NULL AND ({wrong})"
 
 
 def check_casts(
@@ -74,11 +93,7 @@ def check_casts(
         for c, kind in kinds.items()
         if kind in _EXPECTED and not (kind == "numeric" and types[c] in _INTEGERS)
     ]
-    wrong = {
-        column: f"{quoted(column)} IS NOT NULL AND {CASTS[kinds[column]].format(quoted(column))}"
-        " IS NULL"
-        for column in doubtful
-    }
+    wrong = {column: is_wrong(column, kinds[column], types) for column in doubtful}
     if not wrong:
         return
     counts = ", ".join(f"count_if({condition})" for condition in wrong.values())
@@ -92,8 +107,13 @@ def check_casts(
                 ((example,),) = ask(db, query)
                 raise TableError(
                     f"{where}: column {column!r}: expected {_EXPECTED[kinds[column]]}, but "
-                    f"{count:,} values are something else, such as {example!r}"
+                    f"{count:,} values are something else, such as {_short(example)}"
                 )
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 # -- ids ----------------------------------------------------------------------------------------

@@ -93,7 +93,8 @@ def guess_view(
     seen = profiles(db, raw, types)
     if not any(profile.rows for profile in seen.values()):
         raise TableError(f"{where}: the table has no rows")
-    key = check_column(where, table.id, types) if table.id else guess_id(name, seen)
+    key = check_column(where, table.id, types) if table.id else _called_id(name, seen)
+    key = key or guess_id(name, seen)
     if key is None:
         raise TableError(
             f"{where}: no column has a value of its own in every row, so none "
@@ -119,6 +120,12 @@ def guess_view(
     return replace(table, id=key, labels=labels, features=features)
 
 
+def _called_id(view: str, columns: Mapping[str, Profile]) -> str | None:
+    """The column that says it is the id: if it has a value twice, that is to be told."""
+    called = [c for c in columns if c.lower() == "id" or (_marked(c) and names_view(c, view))]
+    return called[0] if len(called) == 1 else None
+
+
 def guess_id(view: str, columns: Mapping[str, Profile]) -> str | None:
     """The column that tells rows apart, by its values and then by its name."""
     able = [
@@ -127,6 +134,7 @@ def guess_id(view: str, columns: Mapping[str, Profile]) -> str | None:
         if p.unique
         and p.kind in ("integer", "word", "text")
         and (_marked(c) or not (TIMES.search(c) or c.lower() in WEIGHTS))
+        and (p.kind != "integer" or _marked(c) or names_view(c, view) or c == next(iter(columns)))
     ]
     return max(able, key=lambda column: _id_score(column, view, columns[column]), default=None)
 

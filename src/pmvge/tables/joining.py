@@ -46,8 +46,10 @@ class Joined:
             f"not in {view!r}: {', '.join(ids)}" for view, ids in self.strangers.items() if ids
         )
         lost = sum(self.dropped.values())
-        return f"links {','.join(self.pair)}: {lost:,} of {self.rows:,} rows dropped: {counts}" + (
-            f" ({some})" if some else ""
+        how = "MOST ROWS DROPPED, " if lost > self.rows / 2 else ""
+        return (
+            f"links {','.join(self.pair)}: {how}{lost:,} of {self.rows:,} rows dropped: {counts}"
+            + (f" ({some})" if some else "")
         )
 
 

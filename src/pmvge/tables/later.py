@@ -43,6 +43,8 @@ def read_rows(
             column = _id_column(where, known["id"], recipe, types)
             if column is None:
                 selection = ["row_number() OVER () - 1 AS id"]
+                if notes is not None:
+                    notes[str(known["id"]), "numbered"] += 1
             else:
                 ours = known.get("ids") == "text"  # then 12 is '12', among whatever else
                 kind = "VARCHAR" if ours else id_type(db, [("raw", column, types)])

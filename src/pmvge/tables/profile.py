@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 
-from pmvge.tables.casts import as_id
+from pmvge.tables.casts import as_id, is_wrong
 from pmvge.tables.sources import ask, quoted
 
 SAMPLE = 20_000  # rows looked at,
@@ -102,7 +102,7 @@ def _word_facts(column: str, kind: str) -> tuple[str, ...]:
     return (
         f"count(DISTINCT {name})",
         f"count(TRY_CAST({text} AS TIMESTAMP))",
-        f"count_if({text} LIKE '[%]')",
+        f"count_if({text} LIKE '[%]') - count_if({is_wrong(column, 'vector', {column: kind})})",
         f"avg(length({text}))",
         f"avg({breaks})",
         f"count_if(regexp_matches({text}, '[\\pL\\pN_]{{2}}'))",

@@ -282,7 +282,14 @@ def _undirected(pair: Pair, table: LinkTable, triple: Triple, n: int) -> Triple:
     try:
         links = parse_links(where, triple, (n, n), True, table.symmetrize)  # type: ignore[arg-type]
     except GraphError as error:
-        raise TableError(f'{error}; in a project file: symmetrize = "max"') from error
+        if table.symmetrize is not None:
+            raise
+        rows, cols, _ = triple
+        both = int(np.isin(rows * n + cols, cols * n + rows).sum()) // 2
+        raise TableError(
+            f"{where}: {both:,} pairs stand in both orders, with links that have none; say how the "
+            "two are merged: symmetrize = max, or sum"
+        ) from error
     return links.rows.astype(np.int64), links.cols.astype(np.int64), links.weights
 
 

@@ -140,7 +140,7 @@ def _foreign_keys(
         own = column == table.key and names_view(column, table.name)
         best, best_score = None, 0.0
         for other in tables:
-            if other is table or other.key is None:
+            if other.key is None or (other is table and column == table.key):
                 continue
             inside = share_within(
                 db, table.raw, column, table.types, other.raw, other.key, other.types
@@ -154,6 +154,9 @@ def _foreign_keys(
             odd = column.lower() in WEIGHTS or bool(TIMES.search(column))
             if column == table.key and (own or not names_view(column, other.name)):
                 continue
+            if other is table:  # a boss, a parent, a reply to: within the view
+                named = bool(re.search(r"(_|^)id$|Id$|ID$", column)) or not number
+                named = named and inside > 0.9
             likely = named or (inside > 0.9 and not odd and (many or not number))
             score = inside + named + 0.5 * names_view(column, other.name)
             if inside >= 0.5 and likely and score > best_score:

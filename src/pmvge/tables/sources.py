@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from glob import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -133,7 +134,9 @@ def _find(folder: Path, name: str) -> list[Path]:
         if exact.is_dir():
             raise TableError(f"{name}: is a folder; name its files, such as {name}/*.csv")
         near = sorted(p.name for p in exact.parent.glob("*") if p.name.endswith(CSV + PARQUET))
+        likely = get_close_matches(exact.name, near, n=1)
         hint = f"; there are {', '.join(near[:8])}" if near else ""
+        hint += f"; did you mean {likely[0]}?" if likely else ""
         raise TableError(f"{name}: no such file in {exact.parent}{hint}")
     return files
 
@@ -168,7 +171,7 @@ def _kind(path: Path) -> str:
     expected = "expected a CSV file (text, with a header) or a Parquet file"
     if not start.strip():
         raise TableError(f"{path}: is empty; {expected}")
-    if b"\x00" in start or start[:4] == b"PK\x03\x04":
+    if b"\x00" in start or start[:4] == b"PK\x03\x04" or start.lstrip()[:1] in b"{[<":
         extra = "; export the sheet as CSV" if path.suffix in (".xlsx", ".xls", ".ods") else ""
         extra = "; give it as database = ... with a table" if path.suffix in DATABASES else extra
         raise TableError(f"{path}: is neither: {expected}{extra}")

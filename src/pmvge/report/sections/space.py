@@ -42,7 +42,8 @@ def space(model: PMvGE, background: Background | None, seed: int) -> Section:
     n, shown = sum(map(len, model.ids_.values())), sum(map(len, drawn.positions.values()))
     which = f"All {n:,} entities" if shown == n else f"{shown:,} of {n:,} entities, drawn at random"
     lead = (
-        f"{which}, laid out by {drawn.method}. Near means similar, whatever the view; "
+        f"{which}, laid out by {drawn.method}. Near means similar. Entities of a view may be "
+        f"more like each other than like their partners, and then views lie apart; "
         "distances between far groups mean little. Click a view to hide it"
         + (", a label to light it up." if keys else ".")
     )
