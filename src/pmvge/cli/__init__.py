@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-# Threads that wait for each other should sleep, not spin: on a machine that does other work, too,
-# spinning ones make training ten times slower. To be said before torch is loaded.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# Threads that wait for each other should soon sleep, not spin: on a machine that does other work,
+# too, spinning makes training many times slower. To be said before torch is loaded.
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 import sys
 from typing import Annotated
