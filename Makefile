@@ -36,10 +36,11 @@ format: $(DEV)  ## format the code and mend what ruff can mend
 docs: $(DEV)  ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
-bench: $(CORE)  ## measure speed and recovery
+bench: $(DEV)  ## measure speed and recovery
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/journey.py
 
 clean:  ## remove .venv, caches and built files
 	rm -rf $(VENV) dist site .benchmarks .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -123,4 +123,5 @@ def _note_overlap(held: dict[Pair, Links], known: dict[Pair, Links], include: bo
                 f"links {a},{b}: all {both:,} were in training, so nothing is left to judge; "
                 "--include-known judges them all the same"
             )
-        tell([f"links {a},{b}: {both:,} of {len(links):,} were in training and are left out"])
+        most = ", so E/O and deviance mean little" if both > len(links) / 2 else ""
+        tell([f"links {a},{b}: {both:,} of {len(links):,} were in training and are left out{most}"])

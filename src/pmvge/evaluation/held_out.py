@@ -41,9 +41,9 @@ def evaluate_held_out(
     weights
         The total weight that alpha was computed from, by pair.
     exposure
-        The held-out weight to expect where the model expects 1. By default the total weight of the
-        links that are judged over the total weight alpha was computed from: a part of the links,
-        held out at random, carries that share of every expected weight.
+        The held-out weight to expect where the model expects 1. By default the total weight held
+        out (known pairs included) over the total weight alpha was computed from: of a Poisson
+        number of events, a part drawn at random carries that share of every expected weight.
     k, max_pairs
         See :func:`~pmvge.evaluation.ranking.evaluate_links`.
     """
@@ -53,8 +53,7 @@ def evaluate_held_out(
         if not len(links):
             continue
         seen = None if known is None else known.get((a, b))
-        new = links.total if seen is None else _weight_besides(links, seen)
-        share = (new or links.total) / weights[a, b] if exposure is None else exposure
+        share = links.total / weights[a, b] if exposure is None else exposure
         shares[f"{a},{b}"] = share
         pairs[f"{a},{b}"] = evaluate_links(
             Y[a],
@@ -100,12 +99,6 @@ def evaluate_background(
         k=k,
         max_pairs=max_pairs,
     )
-
-
-def _weight_besides(links: Links, known: Links) -> float:
-    """The total weight of links between nodes that are not linked in ``known``."""
-    keys, seen = (part.rows.astype(np.int64) * part.shape[1] + part.cols for part in (links, known))
-    return float(links.weights[~np.isin(keys, seen)].sum())
 
 
 def merged(first: Links, second: Links | None) -> Links:

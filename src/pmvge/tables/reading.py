@@ -287,8 +287,8 @@ def _undirected(pair: Pair, table: LinkTable, triple: Triple, n: int) -> Triple:
         rows, cols, _ = triple
         both = int(np.isin(rows * n + cols, cols * n + rows).sum()) // 2
         raise TableError(
-            f"{where}: {both:,} pairs stand in both orders, with links that have none; say how the "
-            "two are merged: symmetrize = max, or sum"
+            f"{where}: {both:,} pairs stand in both orders, but links within a view have none; say "
+            "how the two are merged: symmetrize = max, or sum"
         ) from error
     return links.rows.astype(np.int64), links.cols.astype(np.int64), links.weights
 
