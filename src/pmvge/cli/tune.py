@@ -21,6 +21,8 @@ from pmvge.tables.writing import project_text
 from pmvge.tuning import SEARCHED, Trial
 from pmvge.tuning import tune as search
 
+LIMITS = ("max_steps", "max_epochs")
+
 
 def tune(
     project: Annotated[
@@ -51,7 +53,8 @@ def tune(
     """Try settings on held-out links and write the best to pmvge.toml.
 
     Dimension, network, dropout, learning rate, similarity and scheme are searched; what --set
-    names is not. Interrupted, the same command goes on.
+    names is not; max_steps and max_epochs named there are for the trials only. Interrupted, the
+    same command goes on.
 
     Example: pmvge tune pmvge.toml --trials 30 --minutes 20
     """
@@ -114,7 +117,9 @@ def tune(
             soft_wrap=True,
         )
         raise typer.Exit(130) from None
-    settings = {**others, **tuned.settings, "random_state": seed}
+    # How long trials may take is no setting of the model to come, unless it was one before.
+    lasting = {k: v for k, v in tuned.settings.items() if k not in LIMITS or k in others}
+    settings = {**others, **lasting, "random_state": seed}
     source = project_text(tables.project) if flagged else _read(project or Path("pmvge.toml"))
     text = with_settings(source, settings)
     storage.replace_file(place, lambda path: path.write_bytes(text.encode()))
