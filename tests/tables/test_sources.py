@@ -6,6 +6,7 @@ from pathlib import Path
 
 import duckdb
 import pandas as pd
+import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -189,7 +190,6 @@ def test_frames(rows, make) -> None:
 
 
 def test_polars_frames(rows) -> None:
-    polars = pytest.importorskip("polars")
     frame = polars.DataFrame(COLUMNS).with_columns(polars.col("id").cast(polars.Categorical))
     assert rows(frame)[1] == [("a", 1.5), ("b", 2.5)]
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pmvge.background import Background
-from pmvge.errors import InputError, StorageError
+from pmvge.errors import InputError
 from pmvge.model import PMvGE
 from pmvge.report.page import Section, document, skipped
 from pmvge.report.sections.details import details
@@ -18,6 +17,7 @@ from pmvge.report.sections.space import space
 from pmvge.report.sections.training import training
 from pmvge.report.summary import PairData, check_model, evaluation_of, pair_data
 from pmvge.report.text import count, duration, number
+from pmvge.storage import replace_file
 
 __all__ = ["write_report"]
 
@@ -71,7 +71,9 @@ def write_report(
     page = document(
         title or "PMvGE", _sentence(model, background), _tiles(model, background, results), parts
     )
-    return _replace(Path(path), page)
+    place = Path(path)
+    replace_file(place, lambda partial: partial.write_bytes(page.encode()))
+    return place
 
 
 def _compared(
@@ -132,22 +134,3 @@ def _tiles(
     elif model.history_.best:
         tiles.append(("validation gain", number(model.history_.best.validation)))
     return tiles
-
-
-def _replace(path: Path, page: str) -> Path:
-    """Write a sibling, sync it, and put it in the place of the old file."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with partial.open("w", encoding="utf-8", newline="\n") as stream:
-                stream.write(page)
-                stream.flush()
-                os.fsync(stream.fileno())
-            partial.replace(path)
-        except OSError:
-            partial.unlink(missing_ok=True)  # a full disk needs the room
-            raise
-    except OSError as error:
-        raise StorageError(f"{path}: cannot write the report: {error}") from error
-    return path
