@@ -57,5 +57,5 @@ $(CORE): pyproject.toml constraints.txt | $(BIN)/pip
 	@touch $@
 
 $(DEV): $(CORE)
-	$(PIP_INSTALL) --editable '.[dev,docs,tune]'
+	$(PIP_INSTALL) --editable '.[baselines,dev,docs,tune]'
 	@touch $@

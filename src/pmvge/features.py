@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pmvge.errors import GraphError, PmvgeError
+from pmvge.errors import GraphError, InputError, PmvgeError
 
 Features: TypeAlias = NDArray[Any] | sparse.csr_array
 Rows: TypeAlias = NDArray[np.int64] | slice
@@ -53,6 +53,14 @@ def check_features(where: str, X: Any, error: type[PmvgeError] = GraphError) -> 
         _check_sparse(where, X, error) if sparse.issparse(X) else _check_dense(where, X, error)
     )
     _check_finite(where, checked, error)
+    return checked
+
+
+def check_rows(view: str, X: Any, shape: tuple[int, ...]) -> Features:
+    """New rows of a view, checked against the shape of those in training."""
+    checked = check_features(f"view {view!r}", X, InputError)
+    if row_shape(checked) != shape:
+        raise InputError(f"view {view!r}: expected rows of shape {shape}, got {row_shape(checked)}")
     return checked
 
 

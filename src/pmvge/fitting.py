@@ -96,7 +96,7 @@ def fit(
     choices = choose_encoders(settings["encoder"], _default_spec(settings), schemas)
     K = int(settings["n_components"])
     kept, held = _validation_part(graph, validation, settings, seed)
-    with _private_rng(device, seed):
+    with private_rng(device, seed):
         network = MultiViewEncoder(choices, schemas, K, settings["similarity"])
         set_input_scale(network, graph, choices)
         network.to(device)
@@ -183,7 +183,7 @@ def _validation_part(
 
 
 @contextmanager
-def _private_rng(device: torch.device, seed: int) -> Iterator[None]:
+def private_rng(device: torch.device, seed: int) -> Iterator[None]:
     """torch's generators, seeded inside and as they were outside: dropout has no other source."""
     cpu = device.type == "cpu"
     with torch.random.fork_rng([] if cpu else [device], device_type="cuda" if cpu else device.type):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.errors import GraphError
+from pmvge.errors import GraphError, InputError, NotInductive
 
 Ids = NDArray[Any]  # int64, or unicode strings
 
@@ -79,3 +79,19 @@ def find(ids: Ids, wanted: Ids) -> NDArray[np.int64]:
     place = np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)
     position = order[place]
     return np.where(ids[position] == wanted, position, -1).astype(np.int64)
+
+
+def trained_positions(view: str, ids: Ids, wanted: Any) -> NDArray[np.int64]:
+    """Positions of ``wanted`` (one id or several) in a featureless view's training ids."""
+    try:
+        given = as_ids(f"view {view!r}: ids", [wanted] if np.isscalar(wanted) else wanted)
+    except GraphError as error:
+        raise InputError(str(error)) from error
+    positions = find(ids, given)
+    if (positions < 0).any():
+        unseen = given[positions < 0]
+        raise NotInductive(
+            f"view {view!r} has no features, so only ids from training can be embedded; "
+            f"{len(unseen)} are not among them, such as {unseen[0].item()!r}"
+        )
+    return positions

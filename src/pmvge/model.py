@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self, overload
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,12 @@ from pmvge import likelihood
 from pmvge.background import Background
 from pmvge.embeddings import Embeddings, top_k
 from pmvge.encoders import EncoderSpec
-from pmvge.errors import GraphError, InputError, NotFitted, NotInductive, StorageError, choose
-from pmvge.features import check_features, row_shape
+from pmvge.errors import InputError, NotFitted, StorageError, choose
+from pmvge.features import check_rows
 from pmvge.fitting import Fitted, fit
 from pmvge.graph import MultiViewGraph
 from pmvge.history import History
-from pmvge.ids import Ids, as_ids, find
+from pmvge.ids import Ids, trained_positions
 from pmvge.links import Pair
 from pmvge.network import ViewSchema, describe_choice, embed_rows
 from pmvge.saving import load_model, save_model
@@ -125,6 +125,13 @@ class PMvGE(BaseEstimator):
     >>> ids.ravel().tolist()
     [1, 0]
     """
+
+    # What the method can do, as in the paper's table 1.
+    n_views: ClassVar[Literal["D"]] = "D"
+    many_to_many: ClassVar[bool] = True
+    nonlinear: ClassVar[bool] = True
+    inductive: ClassVar[bool] = True
+    likelihood_based: ClassVar[bool] = True
 
     embeddings_: dict[str, NDArray[np.float32]]
     ids_: dict[str, Ids]
@@ -251,32 +258,13 @@ class PMvGE(BaseEstimator):
         X are ids that were in training.
         """
         schema = self._known(view)
-        where = f"view {view!r}"
         if schema.row_shape is None:
-            return self.embeddings_[view][self._positions(view, X)]
-        checked = check_features(where, X, InputError)
-        if row_shape(checked) != schema.row_shape:
-            raise InputError(
-                f"{where}: expected rows of shape {schema.row_shape}, got {row_shape(checked)}"
-            )
+            return self.embeddings_[view][trained_positions(view, self.ids_[view], X)]
+        checked = check_rows(view, X, schema.row_shape)
         try:
             return embed_rows(self._fitted.network, view, checked, None, self._fitted.n_components)
         except (RuntimeError, IndexError, TypeError, ValueError) as error:  # a module of the user's
-            raise InputError(f"{where}: its encoder failed on these rows: {error}") from error
-
-    def _positions(self, view: str, ids: Any) -> NDArray[np.int64]:
-        try:
-            wanted = as_ids(f"view {view!r}: ids", [ids] if np.isscalar(ids) else ids)
-        except GraphError as error:
-            raise InputError(str(error)) from error
-        positions = find(self.ids_[view], wanted)
-        if (positions < 0).any():
-            unseen = wanted[positions < 0]
-            raise NotInductive(
-                f"view {view!r} has no features, so only ids from training can be embedded; "
-                f"{len(unseen)} are not among them, such as {unseen[0].item()!r}"
-            )
-        return positions
+            raise InputError(f"view {view!r}: its encoder failed on these rows: {error}") from error
 
     def intensity(self, view: str, X: Any, other: str, X_other: Any) -> NDArray[np.float64]:
         r"""Expected weights :math:`\mu_{ij}` between rows of two views, (n, m).

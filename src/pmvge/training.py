@@ -16,7 +16,7 @@ from pmvge.checkpoints import Checkpoints, Tensors
 from pmvge.errors import DivergedError
 from pmvge.history import History, Record
 from pmvge.interrupts import deferred_interrupt
-from pmvge.objectives import Encode, Objective
+from pmvge.objectives import Encode, Loss, Objective
 from pmvge.progress import Watcher
 
 
@@ -114,13 +114,7 @@ class Trainer:
         value = float(loss.value.detach())
         if not math.isfinite(value + float(norm)):
             what = f"loss is {value}" if not math.isfinite(value) else f"gradient is {float(norm)}"
-            (a, b), largest = loss.largest_similarity()
-            raise DivergedError(
-                f"training diverged at step {self.step + 1} on the links ({a!r}, {b!r}): the "
-                f"{what}, with similarities up to {largest:.3g} and learning rate {rate:g}. Try a "
-                "smaller learning_rate; scheme='block', similarity='cosine' and standardize=True "
-                "are the most stable settings"
-            )
+            raise DivergedError(_divergence(self.step + 1, what, rate, loss))
         self.optimizer.step()
         self.losses.append(value)
         self.step += 1
@@ -209,6 +203,22 @@ class Trainer:
         self.losses, self.earlier = list(content["losses"]), content["seconds"]
         self.history = History.from_records(content["history"])
         self.finished = self._is_over()
+
+
+def _divergence(step: int, what: str, rate: float, loss: Loss) -> str:
+    """What happened, where, and what may help; only PMvGE's losses know their similarities."""
+    if not loss.similarities:
+        return (
+            f"training diverged at step {step}: the {what}, with learning rate {rate:g}. "
+            "Try a smaller learning_rate"
+        )
+    (a, b), largest = loss.largest_similarity()
+    return (
+        f"training diverged at step {step} on the links ({a!r}, {b!r}): the "
+        f"{what}, with similarities up to {largest:.3g} and learning rate {rate:g}. Try a "
+        "smaller learning_rate; scheme='block', similarity='cosine' and standardize=True "
+        "are the most stable settings"
+    )
 
 
 def _adam(parameters: list[nn.Parameter], plan: Plan) -> torch.optim.Optimizer:

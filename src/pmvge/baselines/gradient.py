@@ -1,0 +1,115 @@
+"""Methods trained by gradients: the package's one loop, its encoders, and a generator of their own.
+
+Methods here run on the CPU: they are for comparison, on graphs that fit one machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from pmvge.encoders import EncoderSpec
+from pmvge.features import take
+from pmvge.fitting import private_rng
+from pmvge.graph import MultiViewGraph
+from pmvge.history import History
+from pmvge.network import MultiViewEncoder, choose_encoders, schemas_of, set_input_scale
+from pmvge.objectives import Loss
+from pmvge.progress import watcher
+from pmvge.training import Plan, Trainer
+
+CPU = torch.device("cpu")
+
+
+class _Descended:
+    """A plain loss of a batch, as the training loop wants it."""
+
+    def __init__(self, loss: Callable[[Any], torch.Tensor]) -> None:
+        self._loss = loss
+
+    def __call__(self, batch: Any, encode: Any) -> Loss:
+        return Loss(self._loss(batch), {})
+
+    def state(self) -> dict[str, float]:
+        return {}
+
+    def restore(self, state: dict[str, float]) -> None:
+        pass
+
+
+def descend(
+    network: nn.Module,
+    batches: Iterable[Any],
+    loss: Callable[[Any], torch.Tensor],
+    *,
+    steps: int,
+    learning_rate: float,
+    weight_decay: float = 0.0,
+    progress: bool = False,
+) -> History:
+    """Train a network for a number of steps, by the one gradient loop of the package."""
+    plan = Plan(
+        max_steps=steps,
+        steps_per_epoch=float(steps),
+        check_every=max(1, steps // 20),
+        learning_rate=learning_rate,
+        schedule="constant",
+        decay_every=1,
+        decay_factor=1.0,
+        weight_decay=weight_decay,
+        clip_norm=10.0,
+        patience=None,
+    )
+    with watcher(progress) as told:
+        return Trainer(
+            network,
+            _Descended(loss),
+            batches,
+            np.random.default_rng(0),  # of checkpoints, which there are none of
+            lambda view, nodes: torch.empty(0),
+            plan,
+            validate=None,
+            checkpoints=None,
+            watcher=told,
+        ).run()
+
+
+def seeded(seed: int) -> AbstractContextManager[None]:
+    """A context with torch's generator seeded inside, and as it was outside."""
+    return private_rng(CPU, seed)
+
+
+def build_encoders(
+    graph: MultiViewGraph, n_out: int, *, kind: str, hidden_sizes: tuple[int, ...], dropout: float
+) -> MultiViewEncoder:
+    """The encoders that PMvGE would have ("mlp" or "linear"; look-ups for featureless views)."""
+    defaults = EncoderSpec(
+        kind=kind,
+        hidden_sizes=tuple(hidden_sizes),
+        activation="relu",
+        output_activation="identity",
+        batch_norm=False,
+        dropout=dropout,
+        standardize=True,
+    )
+    schemas = schemas_of(graph)
+    choices = choose_encoders(kind, defaults, schemas)
+    network = MultiViewEncoder(choices, schemas, n_out, "inner")
+    set_input_scale(network, graph, choices)
+    return network
+
+
+def encode(
+    network: MultiViewEncoder, graph: MultiViewGraph, view: str, nodes: NDArray[np.int64]
+) -> torch.Tensor:
+    """Vectors of some nodes of a view, differentiable."""
+    X = graph.views[view]
+    x = torch.from_numpy(nodes) if X is None else take(X, nodes, CPU)
+    y: torch.Tensor = network(view, x)
+    return y

@@ -1,0 +1,88 @@
+r"""Links against noise: the negative-sampling likelihood that skip-gram made common.
+
+A drawn link :math:`(i, j)` is told from Q pairs :math:`(i, k)` whose second node is noise:
+
+.. math:: \log \sigma(s_{ij}) + \sum_{k=1}^Q \log \sigma(-s_{ik}), \qquad k \sim \deg_k^{3/4}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from pmvge.baselines.flattening import FlatGraph
+
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Drawn links, and for each some nodes that its first end is not linked to but by chance."""
+
+    heads: Index  # (B,)
+    tails: Index  # (B,)
+    noise: Index  # (B, Q), of the same view as the tail
+
+
+class LinkSampler:
+    """An endless stream of :class:`Contrast`: links drawn by weight, in a random direction."""
+
+    def __init__(
+        self,
+        graph: FlatGraph,
+        batch_size: int,
+        n_negatives: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self._rows, self._cols, weights = graph.links()
+        self._cumulative = np.cumsum(weights)
+        self._size, self._n_negatives, self._rng = batch_size, n_negatives, rng
+        self._view = graph.view_of
+        frequency = graph.degrees**0.75
+        self._noise = [(part.start, np.cumsum(frequency[part])) for part in graph.parts.values()]
+
+    def __iter__(self) -> Iterator[Contrast]:
+        while True:
+            yield self.draw()
+
+    def draw(self) -> Contrast:
+        """One batch."""
+        link = _draw(self._cumulative, self._size, self._rng)
+        turned = self._rng.random(self._size) < 0.5
+        i, j = self._rows[link], self._cols[link]
+        heads, tails = np.where(turned, j, i), np.where(turned, i, j)
+        noise = np.empty((self._size, self._n_negatives), np.int64)
+        for view, (start, cumulative) in enumerate(self._noise):
+            of_view = self._view[tails] == view
+            count = int(of_view.sum()) * self._n_negatives
+            if count:
+                drawn = start + _draw(cumulative, count, self._rng)
+                noise[of_view] = drawn.reshape(-1, self._n_negatives)
+        return Contrast(heads, tails, noise)
+
+
+def _draw(cumulative: NDArray[np.float64], size: int, rng: np.random.Generator) -> Index:
+    """Positions drawn in proportion to weights, given their cumulative sums."""
+    points = rng.random(size) * cumulative[-1]
+    found = np.searchsorted(cumulative, points, side="right")
+    return np.asarray(np.minimum(found, len(cumulative) - 1), dtype=np.int64)
+
+
+def contrast_loss(link: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+    """Minus the mean of the likelihood above, from scores of links (B,) and of noise (B, Q)."""
+    against = functional.logsigmoid(-noise).sum(1)
+    return -(functional.logsigmoid(link) + against).mean()
+
+
+def inner_contrast_loss(
+    heads: torch.Tensor, tails: torch.Tensor, noise: torch.Tensor
+) -> torch.Tensor:
+    """The loss of scores <head, tail>, from vectors (B, K), (B, K) and (B, Q, K)."""
+    return contrast_loss(
+        torch.linalg.vecdot(heads, tails), torch.einsum("bk,bqk->bq", heads, noise)
+    )
