@@ -29,13 +29,17 @@ def whole(least: int) -> Check:
     return check
 
 
-def real(low: float, high: float = np.inf, *, open_low: bool = False) -> Check:
-    """A number in [low, high), or (low, high)."""
+def real(
+    low: float, high: float = np.inf, *, open_low: bool = False, closed_high: bool = False
+) -> Check:
+    """A number in [low, high); without ``low`` and with ``high`` if so wanted."""
 
     def check(name: str, value: Any) -> None:
-        inside = isinstance(value, Real) and not isinstance(value, bool)
-        if not inside or not (low < value if open_low else low <= value) or not value < high:
-            bounds = f"{'(' if open_low else '['}{low:g}, {high:g})"
+        number = isinstance(value, Real) and not isinstance(value, bool)
+        above = number and (low < value if open_low else low <= value)
+        below = number and (value <= high if closed_high else value < high)
+        if not above or not below:
+            bounds = f"{'(' if open_low else '['}{low:g}, {high:g}{']' if closed_high else ')'}"
             raise ParameterError(f"{name}: expected a number in {bounds}, got {value!r}")
 
     return check

@@ -36,6 +36,8 @@ COMMON: dict[str, Check] = {
     "max_steps": whole(1),
     "learning_rate": real(0, open_low=True),
     "weight_decay": real(0),
+    "shrinkage": real(0, 1, closed_high=True),
+    "center": flag,
     "progress": flag,
     "random_state": lambda name, value: None,  # looked at by pick_seed
 }

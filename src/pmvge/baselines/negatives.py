@@ -52,7 +52,7 @@ class LinkSampler:
 
     def draw(self) -> Contrast:
         """One batch."""
-        link = _draw(self._cumulative, self._size, self._rng)
+        link = weighted_draws(self._cumulative, self._size, self._rng)
         turned = self._rng.random(self._size) < 0.5
         i, j = self._rows[link], self._cols[link]
         heads, tails = np.where(turned, j, i), np.where(turned, i, j)
@@ -61,12 +61,12 @@ class LinkSampler:
             of_view = self._view[tails] == view
             count = int(of_view.sum()) * self._n_negatives
             if count:
-                drawn = start + _draw(cumulative, count, self._rng)
+                drawn = start + weighted_draws(cumulative, count, self._rng)
                 noise[of_view] = drawn.reshape(-1, self._n_negatives)
         return Contrast(heads, tails, noise)
 
 
-def _draw(cumulative: NDArray[np.float64], size: int, rng: np.random.Generator) -> Index:
+def weighted_draws(cumulative: NDArray[np.float64], size: int, rng: np.random.Generator) -> Index:
     """Positions drawn in proportion to weights, given their cumulative sums."""
     points = rng.random(size) * cumulative[-1]
     found = np.searchsorted(cumulative, points, side="right")

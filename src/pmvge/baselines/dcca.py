@@ -1,0 +1,162 @@
+"""Deep canonical correlation analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pmvge.baselines.gradient import build_encoders, descend, encode, seeded
+from pmvge.baselines.linear import SpaceMethod
+from pmvge.baselines.negatives import weighted_draws
+from pmvge.features import Features
+from pmvge.graph import MultiViewGraph
+from pmvge.history import History
+from pmvge.links import Links
+from pmvge.network import embed_rows
+from pmvge.parameters import real
+
+
+class DCCA(SpaceMethod):
+    r"""Deep canonical correlation analysis.
+
+    Two networks, one a view, trained so that a linear CCA of their outputs finds as much
+    correlation as possible over aligned rows. Many-to-many links are given to it as aligned rows,
+    one per link, drawn in proportion to w.
+
+    .. math:: \max_{f^{(1)}, f^{(2)}} \mathrm{tr} \bigl( \Sigma_{11}^{-1} \Sigma_{12}
+              \Sigma_{22}^{-1} \Sigma_{21} \bigr), \quad
+              \Sigma_{de} = \text{covariance of } f^{(d)}(x), f^{(e)}(x') \text{ over links}
+
+    Choose it for two views whose rows belong together one to one and are related in a non-linear
+    way. Its covariances come from minibatches, so these must be much larger than K.
+
+    Parameters
+    ----------
+    n_components
+        Dimension K, of the networks' outputs too.
+    hidden_sizes, dropout
+        Of the networks.
+    shrinkage
+        Of the last step, the linear CCA of the networks' outputs over all links.
+    ridge
+        Added to the variances in a batch, as a share of their mean.
+    batch_size, max_steps, learning_rate, weight_decay
+        Links in a step, steps, and settings of Adam.
+    random_state, progress
+        Seed; show a progress bar.
+
+    Attributes
+    ----------
+    eigenvalues_
+        (K,), largest first: the correlation along each axis, but for the shrinkage.
+    history_
+        The training record.
+
+    References
+    ----------
+    G. Andrew, R. Arora, J. Bilmes and K. Livescu, "Deep canonical correlation analysis", ICML 2013.
+    """
+
+    many_to_many = False
+    checks: ClassVar = {"ridge": real(0, open_low=True)}
+
+    history_: History
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        hidden_sizes: tuple[int, ...] = (256,),
+        dropout: float = 0.3,
+        shrinkage: float = 0.1,
+        ridge: float = 0.01,
+        batch_size: int = 1024,
+        max_steps: int = 500,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.0,
+        random_state: Any = None,
+        progress: bool = True,
+    ) -> None:
+        self.n_components = n_components
+        self.hidden_sizes = hidden_sizes
+        self.dropout = dropout
+        self.shrinkage = shrinkage
+        self.ridge = ridge
+        self.batch_size = batch_size
+        self.max_steps = max_steps
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.random_state = random_state
+        self.progress = progress
+
+    def _fit(self, graph: MultiViewGraph, seed: int) -> dict[str, NDArray[Any]]:
+        ((pair, links),) = graph.links.items()
+        rows = draw_rows(links, self.batch_size, np.random.default_rng(seed))
+        with seeded(seed):
+            network = build_encoders(
+                graph,
+                self.n_components,
+                kind="mlp",
+                hidden_sizes=self.hidden_sizes,
+                dropout=self.dropout,
+            )
+
+            def loss(batch: NDArray[np.int64]) -> torch.Tensor:
+                ends = (links.rows[batch], links.cols[batch])
+                z = [
+                    encode(network, graph, view, side.astype(np.int64))
+                    for view, side in zip(pair, ends, strict=True)
+                ]
+                return -total_correlation(*z, ridge=self.ridge)
+
+            self.history_ = descend(
+                network,
+                rows,
+                loss,
+                steps=self.max_steps,
+                learning_rate=self.learning_rate,
+                weight_decay=self.weight_decay,
+                progress=self.progress,
+            )
+        self._network = network
+        outputs = {
+            view: embed_rows(network, view, X, np.arange(n) if X is None else None, 0)
+            for (view, X), n in zip(graph.views.items(), graph.sizes.values(), strict=True)
+        }
+        return self._correlate(graph, outputs)
+
+    def _embed(self, view: str, X: Features) -> NDArray[Any]:
+        return self._project(view, embed_rows(self._network, view, X, None, self.n_components))
+
+
+def draw_rows(links: Links, size: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+    """Endless batches of links, drawn in proportion to their weights."""
+    cumulative = np.cumsum(links.weights)
+    while True:
+        yield weighted_draws(cumulative, size, rng)
+
+
+def total_correlation(z: torch.Tensor, other: torch.Tensor, *, ridge: float) -> torch.Tensor:
+    r"""The sum of the squared canonical correlations of aligned rows.
+
+    .. math:: \mathrm{tr}(\Sigma_{11}^{-1} \Sigma_{12} \Sigma_{22}^{-1} \Sigma_{21})
+
+    By two solves: unlike the eigenvectors of the covariances, these have a gradient where
+    eigenvalues coincide.
+    """
+    n = len(z)
+    z, other = z - z.mean(0), other - other.mean(0)
+    cross = z.T @ other / (n - 1)
+    left = torch.linalg.solve(_ridged(z.T @ z / (n - 1), ridge), cross)
+    right = torch.linalg.solve(_ridged(other.T @ other / (n - 1), ridge), cross.T)
+    total: torch.Tensor = (left * right.T).sum()
+    return total
+
+
+def _ridged(covariance: torch.Tensor, ridge: float) -> torch.Tensor:
+    mean = covariance.diagonal().mean().detach().clamp(min=1e-12)
+    return covariance + ridge * mean * torch.eye(len(covariance))

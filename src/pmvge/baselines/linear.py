@@ -1,0 +1,95 @@
+"""Methods whose vectors are a linear map of the features, one map a view."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmvge.baselines.base import Baseline, inputs
+from pmvge.baselines.eigen import leading_of_pencil
+from pmvge.baselines.moments import LinkMoments, link_moments
+from pmvge.features import Features
+from pmvge.graph import MultiViewGraph
+
+Matrix = NDArray[np.float64]
+
+
+class LinearMethod(Baseline):
+    r""":math:`y = A^{(d)\top} (x - m^{(d)})`."""
+
+    nonlinear = False
+    inductive = True
+    likelihood_based = False
+
+    weights_: dict[str, Matrix]
+    means_: dict[str, Matrix]
+
+    def _fit(self, graph: MultiViewGraph, seed: int) -> dict[str, NDArray[Any]]:
+        X = inputs(graph)
+        self._solve(graph, X)
+        return {view: self._embed(view, rows) for view, rows in X.items()}
+
+    @abstractmethod
+    def _solve(self, graph: MultiViewGraph, X: dict[str, Features]) -> None:
+        """Set ``weights_`` {view: (p, at most K)} and ``means_`` {view: (p,)}."""
+
+    def _embed(self, view: str, X: Features) -> NDArray[Any]:
+        A, mean = self.weights_[view], self.means_[view]
+        return np.asarray(X @ A - mean @ A)
+
+
+class PencilMethod(LinearMethod):
+    r"""The top eigenvectors of :math:`H \psi = \lambda G \psi`, the moments of a graph."""
+
+    many_to_many = True
+
+    eigenvalues_: Matrix
+
+    def _solve(self, graph: MultiViewGraph, X: dict[str, Features]) -> None:
+        axes = leading_axes(self._moments(graph, X), self.shrinkage, self.n_components)
+        self.eigenvalues_, self.weights_, self.means_ = axes
+
+    def _moments(self, graph: MultiViewGraph, X: dict[str, Features]) -> LinkMoments:
+        return link_moments(graph, X, center=self.center, where=self._name)
+
+
+class Axes(NamedTuple):
+    """Eigenvalues (K,), and for each view the weights (p, K) and the mean (p,) of its map."""
+
+    eigenvalues: Matrix
+    weights: dict[str, Matrix]
+    means: dict[str, Matrix]
+
+
+def leading_axes(moments: LinkMoments, shrinkage: float, K: int) -> Axes:
+    """The solution of the eigenproblem, view by view."""
+    values, psi = leading_of_pencil(moments.H, moments.shrunk(shrinkage), K)
+    weights = {view: psi[part] for view, part in moments.columns.items()}
+    return Axes(values, weights, moments.means)
+
+
+class SpaceMethod(Baseline):
+    """Canonical correlation between views that are first mapped into spaces of their own."""
+
+    n_views = 2
+    nonlinear = True
+    inductive = True
+    likelihood_based = False
+    within_view = False
+
+    eigenvalues_: Matrix
+
+    def _correlate(
+        self, graph: MultiViewGraph, Z: dict[str, NDArray[Any]]
+    ) -> dict[str, NDArray[Any]]:
+        """Solve in the coordinates Z, and return the vectors of their rows."""
+        moments = link_moments(graph, Z, where=self._name)
+        self._axes = leading_axes(moments, self.shrinkage, self.n_components)
+        self.eigenvalues_ = self._axes.eigenvalues
+        return {view: self._project(view, rows) for view, rows in Z.items()}
+
+    def _project(self, view: str, Z: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray((Z - self._axes.means[view]) @ self._axes.weights[view])
