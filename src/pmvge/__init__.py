@@ -32,7 +32,16 @@ _HOMES = {
     "PMvGE": "model",
     "PmvgeError": "errors",
 }
-_MODULES = ("datasets", "evaluation", "report", "simulation", "split", "tables")
+_MODULES = (
+    "baselines",
+    "datasets",
+    "evaluation",
+    "methods",
+    "report",
+    "simulation",
+    "split",
+    "tables",
+)
 
 
 def __getattr__(name: str) -> Any:

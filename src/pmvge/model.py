@@ -32,12 +32,16 @@ Encoder = str | EncoderSpec | dict[str, str | EncoderSpec | nn.Module]
 class PMvGE(BaseEstimator):
     r"""Probabilistic Multi-view Graph Embedding.
 
-    One encoder :math:`f^{(d)}` per view maps entities into one space so that
+    One encoder per view maps entities of different kinds into one space, where inner products give
+    the expected weight of every link. It is fitted by maximum likelihood on minibatches, and new
+    entities are embedded from their features.
 
     .. math:: w_{ij} \sim \mathrm{Poisson}(\alpha^{(d_i, d_j)} \exp\langle y_i, y_j\rangle),
-              \qquad y_i = f^{(d_i)}(x_i),
+              \qquad y_i = f^{(d_i)}(x_i)
 
-    fitted by maximum likelihood on minibatches. New entities are embedded from their features.
+    Choose it for several kinds of things with features of their own and weighted many-to-many
+    links, above all when new things must be placed. It needs a training loop, and what a linear
+    map can do, CDMCA does in a second.
 
     Parameters
     ----------

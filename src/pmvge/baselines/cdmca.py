@@ -10,10 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmvge.baselines.base import inputs
-from pmvge.baselines.eigen import leading_of_pencil
-from pmvge.baselines.linear import PencilMethod
-from pmvge.baselines.moments import LinkMoments, link_moments
-from pmvge.features import Features
+from pmvge.baselines.linear import PencilMethod, leading_axes
 from pmvge.graph import MultiViewGraph
 from pmvge.parameters import one_of
 
@@ -76,9 +73,9 @@ class CDMCA(PencilMethod):
         self.shrinkage = shrinkage
         self.center = center
 
-    def _moments(self, graph: MultiViewGraph, X: dict[str, Features]) -> LinkMoments:
-        by_weight = self.constraint == "links"
-        return link_moments(graph, X, by_weight=by_weight, center=self.center, where=self._name)
+    @property
+    def _by_weight(self) -> bool:
+        return bool(self.constraint == "links")
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,11 +107,10 @@ def quadratic_pmvge(
     view: the modified CDMCA with its axes scaled. Axes with :math:`\lambda_k < 0` have
     :math:`\gamma_k = 0`. ``alpha`` is :math:`\alpha_0`; by default the mean weight of a pair.
     """
-    X = inputs(graph)
-    moments = link_moments(graph, X, by_weight=False, where="quadratic_pmvge")
-    values, psi = leading_of_pencil(moments.H, moments.G, n_components)
+    values, psi, means = leading_axes(
+        graph, inputs(graph), n_components, shrinkage=0.0, by_weight=False, where="quadratic_pmvge"
+    )
     alpha_0 = 2 * graph.total_weight / graph.n_nodes**2 if alpha is None else alpha
     gamma = np.maximum(values, 0) / alpha_0
-    scaled = psi * np.sqrt(gamma)
-    weights = {view: scaled[part] for view, part in moments.columns.items()}
-    return QuadraticSolution(weights, moments.means, gamma, alpha_0)
+    weights = {view: A * np.sqrt(gamma) for view, A in psi.items()}
+    return QuadraticSolution(weights, means, gamma, alpha_0)

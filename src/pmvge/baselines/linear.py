@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,11 +11,14 @@ from numpy.typing import NDArray
 
 from pmvge.baselines.base import Baseline, inputs
 from pmvge.baselines.eigen import leading_of_pencil
-from pmvge.baselines.moments import LinkMoments, link_moments
+from pmvge.baselines.moments import link_moments
+from pmvge.baselines.wide import WidePencil
 from pmvge.features import Features
 from pmvge.graph import MultiViewGraph
 
 Matrix = NDArray[np.float64]
+
+WIDE = 2000  # columns from which on the eigenproblem is solved by Lanczos
 
 
 class LinearMethod(Baseline):
@@ -49,11 +53,20 @@ class PencilMethod(LinearMethod):
     eigenvalues_: Matrix
 
     def _solve(self, graph: MultiViewGraph, X: dict[str, Features]) -> None:
-        axes = leading_axes(self._moments(graph, X), self.shrinkage, self.n_components)
-        self.eigenvalues_, self.weights_, self.means_ = axes
+        self.eigenvalues_, self.weights_, self.means_ = leading_axes(
+            graph,
+            X,
+            self.n_components,
+            shrinkage=self.shrinkage,
+            by_weight=self._by_weight,
+            center=self.center,
+            where=self._name,
+        )
 
-    def _moments(self, graph: MultiViewGraph, X: dict[str, Features]) -> LinkMoments:
-        return link_moments(graph, X, center=self.center, where=self._name)
+    @property
+    def _by_weight(self) -> bool:
+        """Whether a node counts as often as it is linked, or once."""
+        return True
 
 
 class Axes(NamedTuple):
@@ -64,11 +77,29 @@ class Axes(NamedTuple):
     means: dict[str, Matrix]
 
 
-def leading_axes(moments: LinkMoments, shrinkage: float, K: int) -> Axes:
-    """The solution of the eigenproblem, view by view."""
-    values, psi = leading_of_pencil(moments.H, moments.shrunk(shrinkage), K)
-    weights = {view: psi[part] for view, part in moments.columns.items()}
-    return Axes(values, weights, moments.means)
+def leading_axes(
+    graph: MultiViewGraph,
+    X: Mapping[str, Features],
+    K: int,
+    *,
+    shrinkage: float,
+    by_weight: bool = True,
+    center: bool = True,
+    where: str,
+) -> Axes:
+    """The K leading axes of a graph whose views have the rows X; fewer if its rank is lower."""
+    p = sum(rows.shape[1] for rows in X.values())
+    if p > WIDE and p > 2 * K:
+        pencil = WidePencil(
+            graph, X, by_weight=by_weight, center=center, shrinkage=shrinkage, where=where
+        )
+        values, psi = pencil.leading(K, np.random.default_rng(0))
+        columns, means = pencil.columns, pencil.means
+    else:
+        moments = link_moments(graph, X, by_weight=by_weight, center=center, where=where)
+        values, psi = leading_of_pencil(moments.H, moments.shrunk(shrinkage), K)
+        columns, means = moments.columns, moments.means
+    return Axes(values, {view: psi[part] for view, part in columns.items()}, means)
 
 
 class SpaceMethod(Baseline):
@@ -86,8 +117,9 @@ class SpaceMethod(Baseline):
         self, graph: MultiViewGraph, Z: dict[str, NDArray[Any]]
     ) -> dict[str, NDArray[Any]]:
         """Solve in the coordinates Z, and return the vectors of their rows."""
-        moments = link_moments(graph, Z, where=self._name)
-        self._axes = leading_axes(moments, self.shrinkage, self.n_components)
+        self._axes = leading_axes(
+            graph, Z, self.n_components, shrinkage=self.shrinkage, where=self._name
+        )
         self.eigenvalues_ = self._axes.eigenvalues
         return {view: self._project(view, rows) for view, rows in Z.items()}
 

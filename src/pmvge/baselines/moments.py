@@ -36,7 +36,6 @@ class LinkMoments:
     H: Matrix  # (p, p)
     means: dict[str, Matrix]  # (p_d,) what was subtracted from each view's rows
     columns: dict[str, slice]
-    total: float  # sum of c
 
     def shrunk(self, shrinkage: float) -> Matrix:
         r"""G with each view's block moved towards a multiple of the identity of the same trace.
@@ -80,7 +79,7 @@ def link_moments(
         H[columns[a], columns[b]] += block
         if a != b:
             H[columns[b], columns[a]] += block.T
-    return LinkMoments(G, H, means, columns, float(sum(c.sum() for c in counts.values())))
+    return LinkMoments(G, H, means, columns)
 
 
 def _degrees(graph: MultiViewGraph) -> dict[str, Matrix]:

@@ -21,6 +21,7 @@ from pmvge.cli.evaluate import evaluate
 from pmvge.cli.fit import fit
 from pmvge.cli.init import init
 from pmvge.cli.inspect import inspect
+from pmvge.cli.methods import methods
 from pmvge.cli.report import report
 from pmvge.cli.search import search
 from pmvge.cli.tune import tune
@@ -31,7 +32,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="markdown",  # paragraphs flow
 )
-for command in (init, fit, tune, embed, search, evaluate, inspect, report, demo):
+for command in (init, fit, tune, embed, search, evaluate, inspect, report, methods, demo):
     app.command()(command)
 app.add_typer(datasets.app, name="datasets")
 
