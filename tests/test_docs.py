@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 import typer
 
 import pmvge
+import pmvge.baselines
 import pmvge.tables
 from pmvge import PMvGE, errors
 from pmvge.cli import app
@@ -22,6 +24,7 @@ from pmvge.cli import app
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
+METHODS = DOCS / "site" / "methods.py"
 
 
 def test_the_python_of_the_readme_runs(tmp_path):
@@ -40,7 +43,7 @@ def test_the_python_of_the_readme_runs(tmp_path):
 def test_every_test_that_the_paper_page_names_exists():
     text = (ROOT / "docs/paper.md").read_text()
     file = None
-    names = re.findall(r"`(test_\w+\.py)?(?:::)?(test_\w+)?`", text)
+    names = re.findall(r"`((?:\w+/)?test_\w+\.py)?(?:::)?(test_\w+)?`", text)
     named = [(a, b) for a, b in names if a or b]
     assert len(named) > 20
     for path, test in named:
@@ -230,9 +233,14 @@ def test_the_page_of_settings_has_the_defaults():
 
 def test_the_reference_has_every_public_name():
     entries = re.findall(r"^::: ([\w.]+)", (DOCS / "api.md").read_text(), re.MULTILINE)
-    for module in (pmvge, pmvge.tables):
+    for module in (pmvge, pmvge.tables, pmvge.baselines):
         for name in module.__all__:
             assert f"{module.__name__}.{name}" in entries, name
+
+
+def test_the_page_of_methods_is_what_the_classes_say():
+    page = runpy.run_path(str(METHODS))["page"]()
+    assert (DOCS / "methods.md").read_text() == page, f"run: python {METHODS.relative_to(ROOT)}"
 
 
 def test_every_error_is_explained():

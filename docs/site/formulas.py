@@ -16,16 +16,18 @@ from typing import Any
 import griffe
 
 SYMBOLS = {
-    "alpha": "α", "mu": "μ", "tau": "τ", "psi": "ψ", "sigma": "σ", "theta": "θ", "ell": "ℓ",
+    "alpha": "α", "beta": "β", "gamma": "γ", "Gamma": "Γ", "delta": "δ", "ell": "ℓ", "lambda": "λ",
+    "mu": "μ", "pi": "π", "psi": "ψ", "sigma": "σ", "Sigma": "Σ", "tau": "τ", "theta": "θ",
 }  # fmt: skip
 OPERATORS = {
     "langle": "⟨", "rangle": "⟩", "in": "∈", "sim": "∼", "ge": "≥", "le": "≤", "cdot": "·",
     "dots": "…", "to": "→", "times": "×", "top": "⊤", "sum": "∑", "approx": "≈", "notin": "∉",
-    "mid": "∣", "{": "{", "}": "}",
+    "mid": "∣", "{": "{", "}": "}", "|": "‖", "ne": "≠", "mapsto": "↦", "circ": "∘",
 }  # fmt: skip
-FUNCTIONS = ("exp", "log", "max", "min", "deg", "cos")
+FUNCTIONS = ("exp", "log", "max", "min", "deg", "cos", "tanh")
 SPACES = {"quad": "1em", "qquad": "2em", ",": "0.17em", " ": "0.25em"}
 SKIPPED = ("bigl", "bigr", "Bigl", "Bigr", "left", "right", "limits")
+ACCENTS = {"hat": "^", "tilde": "~"}
 SCRIPT = {"D": "𝒟", "I": "ℐ", "W": "𝒲"}
 TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|\s+|.", re.DOTALL)
 
@@ -69,7 +71,7 @@ def _row(tokens: Iterator[str], until: str = "") -> str:
         atom = _atom(token, tokens)
         if atom:
             parts.append(atom)
-            large = token in ("\\sum", "\\max")
+            large = token in ("\\sum", "\\max", "\\min")
     close()
     return "<mrow>" + "".join(parts) + "</mrow>"
 
@@ -104,7 +106,7 @@ def _atom(token: str, tokens: Iterator[str]) -> str:
     if name in SYMBOLS:
         return f"<mi>{SYMBOLS[name]}</mi>"
     if name in OPERATORS:
-        fence = ' stretchy="false"' if name in ("langle", "rangle", "{", "}") else ""
+        fence = ' stretchy="false"' if name in ("langle", "rangle", "{", "}", "|") else ""
         return f"<mo{fence}>{OPERATORS[name]}</mo>"
     if name in FUNCTIONS:
         space = '<mspace width="0.17em"/>' if name in ("exp", "log") else ""
@@ -115,8 +117,8 @@ def _atom(token: str, tokens: Iterator[str]) -> str:
         return f"<mfrac>{_argument(tokens)}{_argument(tokens)}</mfrac>"
     if name == "sqrt":
         return f"<msqrt>{_argument(tokens)}</msqrt>"
-    if name == "hat":
-        return f'<mover accent="true">{_argument(tokens)}<mo>^</mo></mover>'
+    if name in ACCENTS:
+        return f'<mover accent="true">{_argument(tokens)}<mo>{ACCENTS[name]}</mo></mover>'
     if name in ("text", "mathrm"):
         return f"<mtext>{escape(_words(tokens))}</mtext>"
     if name == "mathcal":

@@ -8,6 +8,7 @@ K columns whatever the method found.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from importlib import import_module
@@ -120,7 +121,10 @@ class Baseline(BaseEstimator, ABC):
         shape = self._row_shapes[view]
         if shape is None:
             return self.embeddings_[view][trained_positions(view, self.ids_[view], X)]
-        return self._finish(self._embed(view, flat(check_rows(view, X, shape))))
+        rows = flat(check_rows(view, X, shape))
+        if not rows.shape[0]:  # scikit-learn, for one, refuses
+            return np.empty((0, self.n_components), np.float32)
+        return self._finish(self._embed(view, rows))
 
     # -- checks, once -----------------------------------------------------------------------
 
@@ -181,7 +185,7 @@ class Baseline(BaseEstimator, ABC):
 
 def flat(X: Features) -> Features:
     """Rows of any shape as vectors."""
-    return X.reshape(len(X), -1) if isinstance(X, np.ndarray) else X
+    return X.reshape(len(X), math.prod(X.shape[1:])) if isinstance(X, np.ndarray) else X
 
 
 def inputs(graph: MultiViewGraph) -> dict[str, Features]:
