@@ -38,29 +38,25 @@ LIBRARIES = ("scikit-learn", "scipy", "gensim", "cca-zoo", "torch-geometric")
 
 
 def method_of(name: str) -> Any:
-    package = import_module("pmvge" if name == "PMvGE" else "pmvge.baselines")
-    return getattr(package, name)
+    from pmvge.methods import METHODS
+
+    return METHODS[name]
 
 
 def kind_of(method: Any) -> str:
-    """Which graph a method gets, by its flags; PMvGE, which has none, takes any."""
-    n_views = getattr(method, "n_views", "D")
-    if n_views in (0, 1):
+    """Which graph a method gets, by its flags."""
+    if method.n_views in (0, 1):
         return "one view"
-    within = n_views == "D" and getattr(method, "within_view", True)
+    within = method.n_views == "D" and getattr(method, "within_view", True)
     return "two views" if within else "between two views"
 
 
 def list_methods() -> dict[str, dict[str, Any]]:
-    from pmvge import baselines
+    from pmvge.methods import METHODS
 
-    names = [*sorted(set(baselines.__all__) - {"Baseline"}, key=str.lower), "PMvGE"]
     return {
-        name: {
-            "graph": kind_of(method_of(name)),
-            "libraries": getattr(method_of(name), "libraries", ()),
-        }
-        for name in names
+        name: {"graph": kind_of(method), "libraries": getattr(method, "libraries", ())}
+        for name, method in METHODS.items()
     }
 
 

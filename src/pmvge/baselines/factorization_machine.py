@@ -1,0 +1,236 @@
+"""Factorization machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import nn
+from torch.nn import functional
+
+from pmvge.baselines.base import Baseline, flat, inputs
+from pmvge.baselines.flattening import FlatGraph, flatten
+from pmvge.baselines.gradient import CPU, descend, seeded
+from pmvge.baselines.negatives import Contrast, LinkSampler, contrast_loss
+from pmvge.encoders import Normalize
+from pmvge.features import Features, SparseRows, check_rows, column_scaling, row_scaling, take
+from pmvge.graph import MultiViewGraph
+from pmvge.ids import trained_positions
+from pmvge.network import ROWS
+
+START = 0.1  # spread of the first vectors' entries
+
+
+class FactorizationMachine(Baseline):
+    r"""Factorization machine.
+
+    A linear regression on the features of two nodes side by side, with products of two features as
+    further inputs, decides whether the nodes are linked. The coefficient of a product is the inner
+    product of the two features' vectors, so that the products across the two nodes add up to the
+    inner product of the nodes' vectors.
+
+    .. math:: s_{ij} = w_0 + h(x_i) + h(x_j) + \langle V^\top x_i, V^\top x_j \rangle, \quad
+              h(x) = \langle w, x \rangle + \sum_{a < b} \langle v_a, v_b \rangle x_a x_b, \quad
+              \max \sum_{i, j} w_{ij} [ \log \sigma(s_{ij}) + \sum_{k=1}^Q \log \sigma(-s_{ik}) ]
+
+    Choose it for sparse or categorical features of any number of views, where a link depends on
+    which values meet. Vectors are linear in the features, and part of the score, ``scores``, is
+    not an inner product of them.
+
+    Parameters
+    ----------
+    n_components
+        Dimension K, of the vectors :math:`v_a` of features and :math:`V^\top x` of nodes.
+    n_negatives
+        Noise nodes Q for each link, of the view of the link's second node.
+    batch_size
+        Links in a step.
+    max_steps
+        Steps.
+    learning_rate, weight_decay
+        Of Adam.
+    progress
+        Whether to show a bar, on terminals.
+    random_state
+        Seed of the draws and of the start.
+
+    Attributes
+    ----------
+    intercept_
+        :math:`w_0`.
+    weights_
+        ``{view: (p,)}``, the w of each view. Dense columns are standardised first, sparse rows
+        scaled to a mean square norm of 1.
+    factors_
+        ``{view: (p, K)}``, the V of each view.
+
+    References
+    ----------
+    S. Rendle, "Factorization machines", ICDM 2010.
+    """
+
+    n_views = "D"
+    many_to_many = True
+    nonlinear = False
+    inductive = True
+    likelihood_based = True
+
+    intercept_: float
+    weights_: dict[str, NDArray[np.float32]]
+    factors_: dict[str, NDArray[np.float32]]
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        n_negatives: int = 5,
+        batch_size: int = 512,
+        max_steps: int = 500,
+        learning_rate: float = 5e-3,
+        weight_decay: float = 1.0,
+        progress: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_negatives = n_negatives
+        self.batch_size = batch_size
+        self.max_steps = max_steps
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.progress = progress
+        self.random_state = random_state
+
+    def _fit(self, graph: MultiViewGraph, seed: int) -> dict[str, NDArray[Any]]:
+        X, nodes = inputs(graph), flatten(graph)
+        with seeded(seed):
+            machine = Machine(X, self.n_components)
+            for view, features in graph.views.items():
+                if features is None:  # a node that is never drawn keeps its first vector: 0
+                    unlinked = nodes.degrees[nodes.parts[view]] == 0
+                    machine.of(view).V.data[torch.from_numpy(unlinked)] = 0
+            descend(
+                machine,
+                LinkSampler(
+                    nodes, self.batch_size, self.n_negatives, np.random.default_rng([seed, 0])
+                ),
+                lambda batch: contrast_loss(*machine.contrast(X, nodes, batch)),
+                steps=self.max_steps,
+                learning_rate=self.learning_rate,
+                weight_decay=self.weight_decay,
+                progress=self.progress,
+            )
+        self._machine = machine
+        self.intercept_ = float(machine.w0.detach())
+        self.weights_ = {view: machine.of(view).w.detach().numpy()[:, 0] for view in X}
+        self.factors_ = {view: machine.of(view).V.detach().numpy() for view in X}
+        return {view: self._embed(view, rows) for view, rows in X.items()}
+
+    def _embed(self, view: str, X: Features) -> NDArray[np.float32]:
+        return self._terms(view, X)[0]
+
+    def scores(self, view: str, X: Any, other: str, X_other: Any) -> NDArray[np.float32]:
+        """The whole score s of every pair of rows, (n, m): log-odds of a link against noise.
+
+        Rows are features as in :meth:`embed`, or ids for a featureless view.
+        """
+        y, h = self._terms(view, self._rows(view, X))
+        y_other, h_other = self._terms(other, self._rows(other, X_other))
+        return np.asarray(self.intercept_ + h[:, None] + h_other + y @ y_other.T, np.float32)
+
+    def _rows(self, view: str, X: Any) -> Features:
+        self.embed(view, X)  # raises if there is anything to object
+        shape = self._row_shapes[view]
+        if shape is not None:
+            return flat(check_rows(view, X, shape))
+        one_hot = sparse.eye_array(len(self.ids_[view]), format="csr", dtype=np.float32)
+        return one_hot[trained_positions(view, self.ids_[view], X)]
+
+    def _terms(self, view: str, X: Features) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """V^T x (n, K) and h(x) (n,), some thousand rows at a time."""
+        n, K = int(X.shape[0]), self.n_components
+        y, h = np.empty((n, K), np.float32), np.empty(n, np.float32)
+        with torch.no_grad():
+            for start in range(0, n, ROWS):
+                part = slice(start, min(start + ROWS, n))
+                y[part], h[part] = map(
+                    torch.Tensor.numpy, self._machine.of(view)(take(X, part, CPU))
+                )
+        return y, h
+
+
+class Columns(nn.Module):
+    """The w and V of one view's columns, which are scaled first."""
+
+    def __init__(self, X: Features, K: int) -> None:
+        super().__init__()
+        p, dense = int(X.shape[1]), isinstance(X, np.ndarray)
+        self.input = Normalize(p, dropout=0.0, sparse=not dense)
+        square_norm = 1.0  # of a scaled row, on average
+        if isinstance(X, np.ndarray):
+            scale, shift = map(torch.from_numpy, column_scaling(X))
+            self.input.scale.copy_(scale)
+            self.input.shift.copy_(shift)
+            square_norm = max(1.0, float((scale > 0).sum()))
+        else:
+            self.input.scale.fill_(row_scaling(X))
+        self.w = nn.Parameter(torch.zeros(p, 1))
+        self.V = nn.Parameter(torch.randn(p, K) * START / square_norm**0.5)
+
+    def forward(self, x: torch.Tensor | SparseRows) -> tuple[torch.Tensor, torch.Tensor]:
+        """V^T x (B, K) and h(x) (B,)."""
+        x = self.input(x)
+        y = times(x, self.V)
+        # All pairs a < b at once: half of what the square of the sum has beyond the squares.
+        squares = times(squared(x), self.V.square().sum(1, keepdim=True))[:, 0]
+        return y, times(x, self.w)[:, 0] + (y.square().sum(1) - squares) / 2
+
+
+class Machine(nn.Module):
+    """w0, and the columns of all views."""
+
+    def __init__(self, X: dict[str, Features], K: int) -> None:
+        super().__init__()
+        self.w0 = nn.Parameter(torch.zeros(()))
+        self.columns = nn.ModuleList(Columns(rows, K) for rows in X.values())
+        self._place = {view: k for k, view in enumerate(X)}  # a module's name may not hold a dot
+
+    def of(self, view: str) -> Columns:
+        """The columns of a view."""
+        columns = self.columns[self._place[view]]
+        assert isinstance(columns, Columns)
+        return columns
+
+    def contrast(
+        self, X: dict[str, Features], nodes: FlatGraph, batch: Contrast
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Scores of a batch's links (B,) and of its noise (B, Q)."""
+        drawn = np.concatenate([batch.heads, batch.tails, batch.noise.ravel()])
+        unique, place = np.unique(drawn, return_inverse=True)
+        terms = []
+        for view, part in nodes.parts.items():  # in the order of the nodes' numbers
+            rows = unique[(unique >= part.start) & (unique < part.stop)] - part.start
+            if len(rows):
+                terms.append(self.of(view)(take(X[view], rows, CPU)))
+        y, h = (torch.cat(of_views)[place] for of_views in zip(*terms, strict=True))
+        B = len(batch.heads)
+        shape = batch.noise.shape
+        link = self.w0 + h[:B] + h[B : 2 * B] + torch.linalg.vecdot(y[:B], y[B : 2 * B])
+        cross = torch.einsum("bk,bqk->bq", y[:B], y[2 * B :].reshape(*shape, -1))
+        return link, self.w0 + h[:B, None] + h[2 * B :].reshape(shape) + cross
+
+
+def times(x: torch.Tensor | SparseRows, A: torch.Tensor) -> torch.Tensor:
+    """x A for rows x, at the cost of their non-zeros."""
+    if isinstance(x, torch.Tensor):
+        return x @ A
+    return functional.embedding_bag(
+        x.columns, A, x.offsets, mode="sum", per_sample_weights=x.values, include_last_offset=True
+    )
+
+
+def squared(x: torch.Tensor | SparseRows) -> torch.Tensor | SparseRows:
+    """Every entry squared."""
+    return x.square() if isinstance(x, torch.Tensor) else x._replace(values=x.values.square())
