@@ -77,7 +77,7 @@ def write_svg(
         line = " ".join(f"{h},{v}" for h, v in points)
         parts.append(f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="2.5"/>')
         parts += [f'<circle cx="{h}" cy="{v}" r="4" fill="{color}"/>' for h, v in points]
-        h, v = points[len(points) // 2]
+        h, v = points[-2]  # where the lines are apart
         parts.append(
             f'<text x="{h - 8}" y="{v - 8}" text-anchor="end" fill="{color}">{label}</text>'
         )
