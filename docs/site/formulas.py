@@ -33,11 +33,12 @@ TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|\s+|.", re.DOTALL)
 
 
 def mathml(latex: str, *, block: bool = False) -> str:
-    """A formula as MathML."""
-    body = _row(iter(TOKEN.findall(latex)))
+    r"""A formula as MathML; \\ begins a new line of a block."""
+    lines = [_row(iter(TOKEN.findall(line))) for line in latex.split(r"\\")]
     if block:
-        return f'<div class="formula"><math display="block">{body}</math></div>'
-    return f"<math>{body}</math>"
+        shown = "".join(f'<math display="block">{line}</math>' for line in lines)
+        return f'<div class="formula">{shown}</div>'
+    return f"<math>{''.join(lines)}</math>"
 
 
 def _row(tokens: Iterator[str], until: str = "") -> str:
@@ -120,7 +121,9 @@ def _atom(token: str, tokens: Iterator[str]) -> str:
     if name in ACCENTS:
         return f'<mover accent="true">{_argument(tokens)}<mo>{ACCENTS[name]}</mo></mover>'
     if name in ("text", "mathrm"):
-        return f"<mtext>{escape(_words(tokens))}</mtext>"
+        words = _words(tokens)
+        edge = "\u00a0" * words.startswith(" "), "\u00a0" * words.endswith(" ")  # blanks are lost
+        return f"<mtext>{edge[0]}{escape(words.strip())}{edge[1]}</mtext>"
     if name == "mathcal":
         following = next(token for token in tokens if not token.isspace())
         letter = following if following != "{" else next(tokens)

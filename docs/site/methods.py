@@ -115,7 +115,7 @@ def _section(one: Card) -> list[str]:
     return [
         f"## {one.name}\n\n",
         f"{title}{_markdown(one.what)}\n\n",
-        f"```math\n{one.objective}\n```\n\n",
+        *(f"```math\n{line.strip()}\n```\n\n" for line in one.objective.split(r"\\")),
         f"{_markdown(one.choose)}\n\n",
         f"{_markdown(one.references)}\n",
     ]

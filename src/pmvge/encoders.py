@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional
 
 from pmvge.errors import ParameterError, choose
-from pmvge.features import SparseRows
+from pmvge.features import Features, SparseRows, column_scaling, row_scaling
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "tanh": nn.Tanh,
@@ -114,15 +114,16 @@ class Affine(nn.Linear):
         """Return x W + b."""
         if isinstance(x, torch.Tensor):
             return torch.addmm(self.bias, x, self.weight)
-        bags = functional.embedding_bag(
-            x.columns,
-            self.weight,
-            x.offsets,
-            mode="sum",
-            per_sample_weights=x.values,
-            include_last_offset=True,
-        )
-        return bags + self.bias
+        return product(x, self.weight) + self.bias
+
+
+def product(x: torch.Tensor | SparseRows, W: torch.Tensor) -> torch.Tensor:
+    """Return x W for dense rows, or for sparse ones at the cost of their non-zeros."""
+    if isinstance(x, torch.Tensor):
+        return x @ W
+    return functional.embedding_bag(
+        x.columns, W, x.offsets, mode="sum", per_sample_weights=x.values, include_last_offset=True
+    )
 
 
 class Normalize(nn.Module):
@@ -140,6 +141,18 @@ class Normalize(nn.Module):
         self.register_buffer("shift", torch.zeros(shape))
         self.register_buffer("scale", torch.ones(shape))
         self.dropout = Dropout(dropout)
+
+    def adapt(self, X: Features) -> None:
+        """Take shift and scale from training rows.
+
+        Dense columns are standardised; sparse rows scaled together to a mean square norm of 1.
+        """
+        if isinstance(X, np.ndarray):
+            scale, shift = column_scaling(X)
+            self.scale.copy_(torch.from_numpy(scale))
+            self.shift.copy_(torch.from_numpy(shift))
+        else:
+            self.scale.fill_(row_scaling(X))
 
     def forward(self, x: torch.Tensor | SparseRows) -> torch.Tensor | SparseRows:
         """Return the normalised rows, flattened."""

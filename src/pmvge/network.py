@@ -14,7 +14,7 @@ from torch import nn
 
 from pmvge.encoders import KINDS, MLP, EncoderSpec, Identity, build_encoder
 from pmvge.errors import ParameterError, choose
-from pmvge.features import Features, SparseRows, column_scaling, row_scaling, take
+from pmvge.features import Features, SparseRows, take
 from pmvge.graph import MultiViewGraph
 from pmvge.similarity import build_similarity
 
@@ -171,22 +171,13 @@ def _check_owner(
 def set_input_scale(
     network: MultiViewEncoder, graph: MultiViewGraph, choices: Mapping[str, Choice]
 ) -> None:
-    """Give the built-in encoders the shift and scale of their training rows.
-
-    Dense columns are standardised; sparse rows are scaled together to a mean square norm of 1.
-    """
+    """Give the built-in encoders the shift and scale of their training rows."""
     for view, choice in choices.items():
         encoder, X = network.of(view), graph.views[view]
         if not isinstance(choice, EncoderSpec) or choice.shared_with or not choice.standardize:
             continue
-        if not isinstance(encoder, MLP) or X is None:
-            continue
-        if isinstance(X, np.ndarray):
-            scale, shift = column_scaling(X)
-            encoder.input.scale.copy_(torch.from_numpy(scale))
-            encoder.input.shift.copy_(torch.from_numpy(shift))
-        else:
-            encoder.input.scale.fill_(row_scaling(X))
+        if isinstance(encoder, MLP) and X is not None:
+            encoder.input.adapt(X)
 
 
 def check_outputs(network: MultiViewEncoder, graph: MultiViewGraph, n_out: int) -> None:

@@ -9,6 +9,7 @@ K columns whatever the method found.
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from importlib import import_module
@@ -175,7 +176,9 @@ class Baseline(BaseEstimator, ABC):
 
     def _check_library(self, library: str) -> None:
         try:
-            import_module(library)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what a library warns of itself is no concern here
+                import_module(library)
         except ImportError as error:
             package = library.replace("_", "-")
             raise InputError(

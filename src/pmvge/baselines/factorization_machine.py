@@ -9,14 +9,13 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from torch import nn
-from torch.nn import functional
 
 from pmvge.baselines.base import Baseline, flat, inputs
 from pmvge.baselines.flattening import FlatGraph, flatten
 from pmvge.baselines.gradient import CPU, descend, seeded
 from pmvge.baselines.negatives import Contrast, LinkSampler, contrast_loss
-from pmvge.encoders import Normalize
-from pmvge.features import Features, SparseRows, check_rows, column_scaling, row_scaling, take
+from pmvge.encoders import Normalize, product
+from pmvge.features import Features, SparseRows, check_rows, take
 from pmvge.graph import MultiViewGraph
 from pmvge.ids import trained_positions
 from pmvge.network import ROWS
@@ -32,9 +31,12 @@ class FactorizationMachine(Baseline):
     product of the two features' vectors, so that the products across the two nodes add up to the
     inner product of the nodes' vectors.
 
-    .. math:: s_{ij} = w_0 + h(x_i) + h(x_j) + \langle V^\top x_i, V^\top x_j \rangle, \quad
-              h(x) = \langle w, x \rangle + \sum_{a < b} \langle v_a, v_b \rangle x_a x_b, \quad
-              \max \sum_{i, j} w_{ij} [ \log \sigma(s_{ij}) + \sum_{k=1}^Q \log \sigma(-s_{ik}) ]
+    .. math:: \max_{w, V} \sum_{i, j} w_{ij}
+              [ \log \sigma(s_{ij}) + \sum_{k=1}^Q \log \sigma(-s_{ik}) ],
+              \\
+              s_{ij} = w_0 + h(x_i) + h(x_j) + \langle V^\top x_i, V^\top x_j \rangle,
+              \\
+              h(x) = \langle w, x \rangle + \sum_{a < b} \langle v_a, v_b \rangle x_a x_b
 
     Choose it for sparse or categorical features of any number of views, where a link depends on
     which values meet. Vectors are linear in the features, and part of the score, ``scores``, is
@@ -168,24 +170,18 @@ class Columns(nn.Module):
         super().__init__()
         p, dense = int(X.shape[1]), isinstance(X, np.ndarray)
         self.input = Normalize(p, dropout=0.0, sparse=not dense)
-        square_norm = 1.0  # of a scaled row, on average
-        if isinstance(X, np.ndarray):
-            scale, shift = map(torch.from_numpy, column_scaling(X))
-            self.input.scale.copy_(scale)
-            self.input.shift.copy_(shift)
-            square_norm = max(1.0, float((scale > 0).sum()))
-        else:
-            self.input.scale.fill_(row_scaling(X))
+        self.input.adapt(X)
+        square_norm = max(1.0, float((self.input.scale > 0).sum()))  # of a scaled row, on average
         self.w = nn.Parameter(torch.zeros(p, 1))
         self.V = nn.Parameter(torch.randn(p, K) * START / square_norm**0.5)
 
     def forward(self, x: torch.Tensor | SparseRows) -> tuple[torch.Tensor, torch.Tensor]:
         """V^T x (B, K) and h(x) (B,)."""
         x = self.input(x)
-        y = times(x, self.V)
+        y = product(x, self.V)
         # All pairs a < b at once: half of what the square of the sum has beyond the squares.
-        squares = times(squared(x), self.V.square().sum(1, keepdim=True))[:, 0]
-        return y, times(x, self.w)[:, 0] + (y.square().sum(1) - squares) / 2
+        squares = product(squared(x), self.V.square().sum(1, keepdim=True))[:, 0]
+        return y, product(x, self.w)[:, 0] + (y.square().sum(1) - squares) / 2
 
 
 class Machine(nn.Module):
@@ -220,15 +216,6 @@ class Machine(nn.Module):
         link = self.w0 + h[:B] + h[B : 2 * B] + torch.linalg.vecdot(y[:B], y[B : 2 * B])
         cross = torch.einsum("bk,bqk->bq", y[:B], y[2 * B :].reshape(*shape, -1))
         return link, self.w0 + h[:B, None] + h[2 * B :].reshape(shape) + cross
-
-
-def times(x: torch.Tensor | SparseRows, A: torch.Tensor) -> torch.Tensor:
-    """x A for rows x, at the cost of their non-zeros."""
-    if isinstance(x, torch.Tensor):
-        return x @ A
-    return functional.embedding_bag(
-        x.columns, A, x.offsets, mode="sum", per_sample_weights=x.values, include_last_offset=True
-    )
 
 
 def squared(x: torch.Tensor | SparseRows) -> torch.Tensor | SparseRows:
