@@ -1,0 +1,168 @@
+"""Methods compared on repeated splits, each with settings chosen on the validation part alone."""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from pmvge.errors import InputError
+from pmvge.experiments.base import Experiment, Job, Result, Summary, Table
+from pmvge.experiments.recipe import Entry
+
+Part = Literal["validation", "test"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A score between 0 and 1, shown in percent; higher is better."""
+
+    name: str
+    label: str
+
+
+class Comparison(Experiment):
+    """Jobs are methods times repetitions."""
+
+    metrics: ClassVar[tuple[Metric, ...]]
+
+    @abstractmethod
+    def score(
+        self, entry: Entry, settings: Mapping[str, Any], repetition: int, part: Part
+    ) -> dict[str, float]:
+        """The metrics of a method with some settings on one part of one split.
+
+        With ``part="validation"`` nothing of the test part may be looked at that the final fit may
+        not see either, and no label of it at all.
+        """
+
+    def jobs(self) -> list[Job]:
+        """Repetition after repetition, so that means over the first ones are there early."""
+        return [
+            Job(entry.label, str(repetition))
+            for repetition in range(self.recipe.repetitions)
+            for entry in self.recipe.methods
+        ]
+
+    def run(self, job: Job) -> Result:
+        """Choose settings, then fit and score once."""
+        entry, repetition = self.recipe.entry(job.row), int(job.column)
+        chosen, tried = self.choose(entry, repetition)
+        started = time.perf_counter()
+        scores = self.score(entry, chosen, repetition, "test")
+        seconds = time.perf_counter() - started
+        return {"scores": scores, "settings": chosen, "trials": tried, "seconds": seconds}
+
+    # -- settings ---------------------------------------------------------------------------
+
+    def choose(self, entry: Entry, repetition: int) -> tuple[dict[str, Any], list[Any]]:
+        """The settings to use, and what was tried to find them: (settings, validation score)."""
+        fixed = dict(entry.settings)
+        known = self.recipe.tuned.get(entry.label, [])
+        if not entry.search:
+            return fixed, []
+        if repetition < len(known):
+            return {**fixed, **known[repetition]}, []
+        return self.tune(entry, repetition)
+
+    def tune(self, entry: Entry, repetition: int) -> tuple[dict[str, Any], list[Any]]:
+        """Try settings on the validation part; the recipe's own come first."""
+        import_optuna()
+        import optuna
+
+        sampler = optuna.samplers.TPESampler(seed=self.recipe.seed + repetition)
+        with _study(self, entry, repetition, sampler) as study:
+            if not study.trials:
+                study.enqueue_trial({k: json.dumps(v[0]) for k, v in entry.search.items()})
+            while sum(t.state.is_finished() for t in study.trials) < self.recipe.trials:
+                trial = study.ask()
+                settings = {
+                    key: json.loads(trial.suggest_categorical(key, [json.dumps(v) for v in values]))
+                    for key, values in entry.search.items()
+                }
+                scores = self.score(entry, {**entry.settings, **settings}, repetition, "validation")
+                trial.set_user_attr("settings", settings)
+                study.tell(trial, float(np.mean(list(scores.values()))))
+            tried = [
+                [t.user_attrs["settings"], t.value] for t in study.trials if t.value is not None
+            ]
+        best = max(tried, key=lambda pair: pair[1])[0]
+        return {**entry.settings, **best}, tried
+
+    # -- tables -----------------------------------------------------------------------------
+
+    def summarize(self, results: Mapping[Job, Result]) -> Summary:
+        """Mean and deviation of every metric, beside the paper's."""
+        columns = ["method"]
+        for metric in self.metrics:
+            columns += [metric.label] if self.recipe.simulated else [metric.label, "paper"]
+        columns += ["seconds a fit"]
+        rows = []
+        for entry in self.recipe.methods:
+            mine = [result for job, result in results.items() if job.row == entry.label]
+            row = [entry.label]
+            for metric in self.metrics:
+                row.append(spread([100 * result["scores"][metric.name] for result in mine]))
+                if not self.recipe.simulated:
+                    paper = entry.paper.get(metric.name)
+                    row.append(f"{paper[0]:g} ± {paper[1]:g}" if paper else "")
+            row.append(f"{np.median([r['seconds'] for r in mine]):.1f}" if mine else "")
+            rows.append(row)
+        done = min(
+            (sum(job.row == e.label for job in results) for e in self.recipe.methods), default=0
+        )
+        caption = f"{self.recipe.title}: mean ± standard deviation over {done} splits, in percent"
+        return Summary(tables=[Table(caption, columns, rows)])
+
+    def mean(self, results: Mapping[Job, Result], label: str, metric: str) -> float:
+        """Of a method over its repetitions, in percent; NaN before any."""
+        values = [r["scores"][metric] for job, r in results.items() if job.row == label]
+        return 100 * float(np.mean(values)) if values else float("nan")
+
+
+def spread(values: list[float]) -> str:
+    """Mean and standard deviation."""
+    if not values:
+        return ""
+    deviation = f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.1f}{deviation}"
+
+
+def import_optuna() -> None:
+    """Raise InputError if Optuna is not installed."""
+    try:
+        import optuna  # noqa: F401
+    except ImportError as error:
+        raise InputError("to search settings needs Optuna: pip install 'pmvge[tune]'") from error
+
+
+@contextmanager
+def _study(experiment: Experiment, entry: Entry, repetition: int, sampler: Any) -> Iterator[Any]:
+    """A study that is kept in the workspace, if there is one, and goes on where it stopped."""
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    storage = None
+    if experiment.workspace is not None:
+        experiment.workspace.mkdir(parents=True, exist_ok=True)
+        file = f"{entry.label}-{repetition}-{experiment.recipe.fingerprint}.log".replace("/", "-")
+        storage = JournalStorage(JournalFileBackend(str(experiment.workspace / file)))
+    try:
+        yield optuna.create_study(
+            storage=storage,
+            study_name="settings",
+            load_if_exists=True,
+            direction="maximize",
+            sampler=sampler,
+        )
+    finally:
+        optuna.logging.set_verbosity(level)

@@ -1,0 +1,155 @@
+"""Recipes: what an experiment does, in data.
+
+A recipe is a TOML file: which experiment, its options, its methods with their settings and what may
+be searched, the paper's numbers, and notes of what the paper does not say and what was chosen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pmvge.errors import InputError, choose
+
+HOME = resources.files("pmvge.experiments") / "recipes"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of the table: a method, its settings, and what the paper reports."""
+
+    label: str
+    method: str  # a name in pmvge.methods, or one that the experiment knows
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    search: Mapping[str, Any] = field(default_factory=dict)  # setting to a list of values
+    paper: Mapping[str, Any] = field(default_factory=dict)  # metric to (mean, s.d.)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """An experiment, its options and its rows."""
+
+    name: str
+    title: str
+    experiment: str  # which class runs it
+    summary: str
+    repetitions: int = 1
+    seed: int = 0
+    trials: int = 0  # settings tried for each method and repetition, on the validation part
+    simulated: bool = False  # whether the data are made up
+    options: Mapping[str, Any] = field(default_factory=dict)
+    methods: tuple[Entry, ...] = ()
+    notes: tuple[str, ...] = ()
+    # Settings that a search found, for each method and repetition: {label: [settings, ...]}.
+    tuned: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever anything that may change a result does."""
+        content = {
+            "experiment": self.experiment,
+            "seed": self.seed,
+            "trials": self.trials,
+            "options": self.options,
+            "methods": [[e.label, e.method, e.settings, e.search] for e in self.methods],
+            "tuned": self.tuned,
+        }
+        text = json.dumps(content, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def entry(self, label: str) -> Entry:
+        """The row of that label."""
+        return next(entry for entry in self.methods if entry.label == label)
+
+
+FIELDS: dict[str, tuple[type, ...]] = {
+    "title": (str,),
+    "experiment": (str,),
+    "summary": (str,),
+    "repetitions": (int,),
+    "seed": (int,),
+    "trials": (int,),
+    "simulated": (bool,),
+    "options": (dict,),
+    "methods": (list,),
+    "notes": (list,),
+}
+ROW: dict[str, tuple[type, ...]] = {
+    "label": (str,),
+    "method": (str,),
+    "settings": (dict,),
+    "search": (dict,),
+    "paper": (dict,),
+}
+
+
+def names() -> list[str]:
+    """The recipes that come with the package."""
+    found = [Path(file.name) for file in HOME.iterdir()]
+    return sorted(path.stem for path in found if path.suffix == ".toml")
+
+
+def load(name: str) -> Recipe:
+    """A recipe of the package, by its name."""
+    choose("experiment", name, names())
+    recipe = parse(name, (HOME / f"{name}.toml").read_text(encoding="utf-8"))
+    tuned = HOME / f"{name}.tuned.json"
+    if not tuned.is_file():
+        return recipe
+    return replace(recipe, tuned=json.loads(tuned.read_text(encoding="utf-8"))["settings"])
+
+
+def parse(name: str, text: str) -> Recipe:
+    """A recipe from the text of its file; an error says where it is wrong."""
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"recipe {name!r}: not valid TOML: {error}") from error
+    where = f"recipe {name!r}"
+    _check(where, content, FIELDS, needed=("title", "experiment", "summary"))
+    rows = []
+    for k, row in enumerate(content.get("methods", [])):
+        _check(f"{where}: methods[{k}]", row, ROW, needed=("label", "method"))
+        for metric, value in row.get("paper", {}).items():
+            pair = isinstance(value, list) and len(value) == 2
+            if not pair or not all(isinstance(number, int | float) for number in value):
+                raise InputError(
+                    f"{where}: methods[{k}]: paper.{metric}: expected [mean, s.d.], got {value!r}"
+                )
+        for setting, values in row.get("search", {}).items():
+            if not isinstance(values, list) or not values:
+                raise InputError(
+                    f"{where}: methods[{k}]: search.{setting}: expected a list, got {values!r}"
+                )
+        rows.append(Entry(**row))
+    labels = [row.label for row in rows]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InputError(f"{where}: two methods are labelled {label!r}")
+    if content.get("repetitions", 1) < 1:
+        raise InputError(f"{where}: repetitions: expected at least 1")
+    notes = tuple(content.get("notes", ()))
+    return Recipe(name=name, **{**content, "methods": tuple(rows), "notes": notes})
+
+
+def _check(
+    where: str, content: Any, fields: Mapping[str, tuple[type, ...]], needed: tuple[str, ...]
+) -> None:
+    if not isinstance(content, dict):
+        raise InputError(f"{where}: expected a table, got {content!r}")
+    for key, value in content.items():
+        choose("key", key, fields, where)
+        if not isinstance(value, fields[key]) or (
+            isinstance(value, bool) != (fields[key] == (bool,))
+        ):
+            expected = " or ".join(kind.__name__ for kind in fields[key])
+            raise InputError(f"{where}: {key}: expected {expected}, got {value!r}")
+    for key in needed:
+        if key not in content:
+            raise InputError(f"{where}: expected the key {key!r}")
