@@ -131,3 +131,25 @@ def cooccurrences(walks: Index, window: int) -> tuple[Index, Index]:
     if not heads:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     return np.concatenate(heads), np.concatenate(tails)
+
+
+def multi_step_weights(W: sparse.csr_array, steps: int, *, least: float = 0.0) -> sparse.csr_array:
+    r"""Weights of pairs that a walk of at most T steps joins, (n, n), symmetric.
+
+    .. math:: S = \frac{1}{2} (R + R^\top), \qquad R = \sum_{k=1}^T P^k, \qquad P = D^{-1} W
+
+    The diagonal is left out, and so is, of each row, what is below ``least``. One step is W with
+    every node's links weighted to sum to about 1.
+    """
+    degrees = np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
+    inverse = np.divide(1.0, degrees, out=np.zeros_like(degrees), where=degrees > 0)
+    P = sparse.csr_array(sparse.diags_array(inverse) @ W)
+    power, total = P, P.copy()
+    for _ in range(steps - 1):
+        power = power @ P
+        total = total + power
+    total = sparse.csr_array((total + total.T) / 2)
+    total.setdiag(0)
+    total.data[total.data < least] = 0
+    total.eliminate_zeros()
+    return total

@@ -23,6 +23,7 @@ from pmvge.cli.init import init
 from pmvge.cli.inspect import inspect
 from pmvge.cli.methods import methods
 from pmvge.cli.report import report
+from pmvge.cli.reproduce import reproduce
 from pmvge.cli.search import search
 from pmvge.cli.tune import tune
 
@@ -32,7 +33,19 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="markdown",  # paragraphs flow
 )
-for command in (init, fit, tune, embed, search, evaluate, inspect, report, methods, demo):
+for command in (
+    init,
+    fit,
+    tune,
+    embed,
+    search,
+    evaluate,
+    inspect,
+    report,
+    methods,
+    reproduce,
+    demo,
+):
     app.command()(command)
 app.add_typer(datasets.app, name="datasets")
 

@@ -90,6 +90,10 @@ class Experiment(ABC):
     def jobs(self) -> list[Job]:
         """All jobs, in the order in which they should be run."""
 
+    def fingerprint(self, job: Job) -> str:
+        """Of all that the result of a job depends on: one with another is not used again."""
+        return self.recipe.fingerprint()
+
     def check(self) -> None:  # noqa: B027  (most need nothing)
         """Raise InputError if data that it needs are not there."""
 

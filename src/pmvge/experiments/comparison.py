@@ -50,6 +50,13 @@ class Comparison(Experiment):
             for entry in self.recipe.methods
         ]
 
+    def fingerprint(self, job: Job) -> str:
+        """A row depends on its own settings, not on what else is compared."""
+        entry = self.recipe.entry(job.row)
+        tuned = self.recipe.tuned.get(entry.label, [])[int(job.column) : int(job.column) + 1]
+        searched = [] if tuned else [entry.search, self.recipe.trials]
+        return self.recipe.fingerprint(entry.method, entry.settings, tuned, searched)
+
     def run(self, job: Job) -> Result:
         """Choose settings, then fit and score once."""
         entry, repetition = self.recipe.entry(job.row), int(job.column)
@@ -154,7 +161,9 @@ def _study(experiment: Experiment, entry: Entry, repetition: int, sampler: Any) 
     storage = None
     if experiment.workspace is not None:
         experiment.workspace.mkdir(parents=True, exist_ok=True)
-        file = f"{entry.label}-{repetition}-{experiment.recipe.fingerprint}.log".replace("/", "-")
+        # Not the number of trials: a study goes on when more are wanted.
+        known = experiment.recipe.fingerprint(entry.method, entry.settings, entry.search)
+        file = f"{entry.label}-{repetition}-{known}.log".replace("/", "-")
         storage = JournalStorage(JournalFileBackend(str(experiment.workspace / file)))
     try:
         yield optuna.create_study(

@@ -49,18 +49,10 @@ class Recipe:
     # Settings that a search found, for each method and repetition: {label: [settings, ...]}.
     tuned: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
 
-    @property
-    def fingerprint(self) -> str:
-        """Changes whenever anything that may change a result does."""
-        content = {
-            "experiment": self.experiment,
-            "seed": self.seed,
-            "trials": self.trials,
-            "options": self.options,
-            "methods": [[e.label, e.method, e.settings, e.search] for e in self.methods],
-            "tuned": self.tuned,
-        }
-        text = json.dumps(content, sort_keys=True, default=str)
+    def fingerprint(self, *more: Any) -> str:
+        """Changes whenever anything that may change a result does; ``more`` is what a job adds."""
+        content = [self.experiment, self.seed, self.options, *more]
+        text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def entry(self, label: str) -> Entry:

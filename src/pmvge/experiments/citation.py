@@ -1,0 +1,138 @@
+"""The citation network (section 6.1): classify papers, and cluster them, by their vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmvge.datasets import Cora, load_cora
+from pmvge.evaluation.tasks import classification_accuracy, clustering_nmi
+from pmvge.experiments.base import Goal, Job, Result, Summary
+from pmvge.experiments.comparison import Comparison, Metric, Part
+from pmvge.experiments.recipe import Entry
+from pmvge.graph import MultiViewGraph
+from pmvge.methods import METHODS
+from pmvge.walks import multi_step_weights
+
+Index = NDArray[np.int64]
+
+VIEW = "paper"
+FEATURES = "features"  # the method that does nothing
+
+
+@dataclass(frozen=True)
+class Split:
+    """Which papers train the classifier, and which ones it is judged on."""
+
+    learn: Index
+    judge: Index
+
+
+class Citation(Comparison):
+    """Task 1, accuracy of a classifier on the vectors, and task 2, NMI of clusters and classes."""
+
+    options: ClassVar[Mapping[str, Any]] = {
+        "setting": "A",  # "A": vectors are fitted to all papers; "B": to those of the training part
+        "test": 0.2,
+        "validation": 0.2,  # of what is left
+        "goals": {},  # {label: {metric: percent}}
+    }
+    metrics = (Metric("accuracy", "task 1, accuracy"), Metric("nmi", "task 2, NMI"))
+
+    @cached_property
+    def cora(self) -> Cora:
+        """The data, read once in a process."""
+        return load_cora(None if self.data is None else self.data / "cora")
+
+    def check(self) -> None:
+        """The data must be there."""
+        _ = self.cora
+
+    def split(self, repetition: int, part: Part) -> Split:
+        """For the test: all of the training part learns; for the validation: some of it judges."""
+        n = len(self.cora.labels)
+        order = np.random.default_rng([self.recipe.seed, repetition]).permutation(n)
+        n_test = round(self.settings["test"] * n)
+        test, train = order[:n_test], order[n_test:]
+        if part == "test":
+            return Split(np.sort(train), np.sort(test))
+        n_held = round(self.settings["validation"] * len(train))
+        return Split(np.sort(train[n_held:]), np.sort(train[:n_held]))
+
+    def score(
+        self, entry: Entry, settings: Mapping[str, Any], repetition: int, part: Part
+    ) -> dict[str, float]:
+        """Accuracy and NMI on the papers that are judged."""
+        split, labels = self.split(repetition, part), self.cora.labels
+        seed = int(np.random.default_rng([self.recipe.seed, repetition, 1]).integers(2**31))
+        learn, judge = self.vectors(entry, dict(settings), split, seed)
+        return {
+            "accuracy": classification_accuracy(
+                learn, labels[split.learn], judge, labels[split.judge]
+            ),
+            "nmi": clustering_nmi(judge, labels[split.judge]),
+        }
+
+    def vectors(
+        self, entry: Entry, settings: dict[str, Any], split: Split, seed: int
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The vectors of both parts, scaled by what is known of the first."""
+        unit = settings.pop("unit", False)
+        steps = settings.pop("link_steps", None)
+        X = self.cora.graph.views[VIEW]
+        assert X is not None
+        if entry.method == FEATURES:
+            return X[split.learn], X[split.judge]
+        method = METHODS[entry.method](**settings)
+        given = {"random_state": seed, "progress": False}
+        method.set_params(**{k: v for k, v in given.items() if k in method.get_params()})
+        if self.settings["setting"] == "A":
+            Y = method.fit(_stepped(self.cora.graph, steps)).embeddings_[VIEW]
+            learn, judge = Y[split.learn], Y[split.judge]
+        else:
+            known = self.cora.graph.subgraph({VIEW: split.learn})
+            learn = method.fit(_stepped(known, steps)).embeddings_[VIEW]
+            judge = method.embed(VIEW, X[split.judge])
+        return scaled(learn, judge, unit)
+
+    def summarize(self, results: Mapping[Job, Result]) -> Summary:
+        """The table, and how far the goals are met."""
+        goals = []
+        for label, wanted in self.settings["goals"].items():
+            for metric in self.metrics:
+                if metric.name in wanted:
+                    found = self.mean(results, label, metric.name)
+                    least = wanted[metric.name]
+                    name = f"{label}, {metric.label}"
+                    goals.append(Goal(name, f">= {least:g}", f"{found:.1f}", found >= least))
+        return Summary(tables=super().summarize(results).tables, goals=goals)
+
+
+def _stepped(graph: MultiViewGraph, steps: int | None) -> MultiViewGraph:
+    """The same papers, with links between those that few steps join."""
+    if steps is None:
+        return graph
+    S = multi_step_weights(graph.links[VIEW, VIEW].matrix(), steps, least=1e-3)
+    return MultiViewGraph({VIEW: graph.views[VIEW]}, {(VIEW, VIEW): S}, ids=graph.ids)
+
+
+def scaled(
+    learn: NDArray[Any], judge: NDArray[Any], unit: bool
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Rows of length 1; or all of them divided by one number, so that an entry's mean square is 1.
+
+    LIBLINEAR's penalty has a scale, and vectors of different methods have none in common.
+    """
+    if unit:
+        return _unit(learn), _unit(judge)
+    size = float(np.sqrt(np.mean(np.square(learn, dtype=np.float64)))) or 1.0
+    return learn / size, judge / size
+
+
+def _unit(Y: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-12))

@@ -1,0 +1,160 @@
+"""Run an experiment: jobs one by one or in processes, each result kept as soon as it is there.
+
+A folder per experiment: ``jobs/<key>.json`` for every job done, ``results.json`` with all of them,
+``table.md`` and ``index.html``. A run that is started again does what is missing. The file of a job
+names the fingerprint of its recipe: results of another recipe are not used.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import platform
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pmvge.errors import choose
+from pmvge.experiments.base import Experiment, Job, Result
+from pmvge.experiments.citation import Citation
+from pmvge.experiments.recipe import Recipe
+from pmvge.storage import replace_file
+
+EXPERIMENTS: dict[str, type[Experiment]] = {"citation": Citation}
+
+LIBRARIES = ("pmvge", "torch", "numpy", "scipy", "scikit-learn", "gensim", "cca-zoo", "optuna")
+
+Told = Callable[[Job, float], None]  # a job is done, after so many seconds
+
+
+def make(recipe: Recipe, data: Path | None, workspace: Path | None) -> Experiment:
+    """The experiment of a recipe."""
+    kind = choose("experiment", recipe.experiment, EXPERIMENTS, f"recipe {recipe.name!r}")
+    return EXPERIMENTS[kind](recipe, data, workspace)
+
+
+def missing_jobs(experiment: Experiment, folder: Path) -> list[Job]:
+    """What is still to be done."""
+    done = read_results(experiment, folder)
+    return [job for job in experiment.jobs() if job not in done]
+
+
+def run(
+    experiment: Experiment, folder: Path, *, processes: int = 1, told: Told = lambda job, s: None
+) -> None:
+    """Do all jobs that are missing; a result is on disk before the next one is begun."""
+    missing = missing_jobs(experiment, folder)
+    for job, result, seconds in _results(experiment, missing, processes):
+        content = {
+            "job": [job.row, job.column],
+            "fingerprint": experiment.fingerprint(job),
+            "seconds": seconds,
+            "result": result,
+        }
+        _write_json(_path(folder, job), content)
+        told(job, seconds)
+
+
+def _results(
+    experiment: Experiment, jobs: Sequence[Job], processes: int
+) -> Iterator[tuple[Job, Result, float]]:
+    if processes == 1 or len(jobs) < 2:
+        for job in jobs:
+            yield (job, *_timed(experiment, job))
+        return
+    threads = max(1, (os.cpu_count() or 1) // processes)
+    context = multiprocessing.get_context("spawn")  # a fork would share torch's threads
+    with ProcessPoolExecutor(
+        processes, mp_context=context, initializer=_begin, initargs=(experiment, threads)
+    ) as pool:
+        futures = {pool.submit(_in_process, job): job for job in jobs}
+        try:
+            for future in as_completed(futures):
+                yield (futures[future], *future.result())
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+_experiment: Experiment | None = None  # of a process of the pool
+
+
+def _begin(experiment: Experiment, threads: int) -> None:
+    global _experiment
+    _experiment = experiment
+    torch.set_num_threads(threads)
+
+
+def _in_process(job: Job) -> tuple[Result, float]:
+    assert _experiment is not None
+    return _timed(_experiment, job)
+
+
+def _timed(experiment: Experiment, job: Job) -> tuple[Result, float]:
+    started = time.perf_counter()
+    result = experiment.run(job)
+    return result, time.perf_counter() - started
+
+
+# -- what is on disk ------------------------------------------------------------------------
+
+
+def _path(folder: Path, job: Job) -> Path:
+    return folder / "jobs" / (re.sub(r"[^\w.-]+", "-", job.key) + ".json")
+
+
+def read_results(experiment: Experiment, folder: Path) -> dict[Job, Result]:
+    """The results that are there, in the order of the jobs; those of another recipe are not."""
+    found = {}
+    for job in experiment.jobs():
+        try:
+            content = json.loads(_path(folder, job).read_text())
+            ours = content["fingerprint"] == experiment.fingerprint(job)
+            if ours and content["job"] == [job.row, job.column]:
+                found[job] = content["result"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # not there, or damaged: to be done again
+    return found
+
+
+def write_results(experiment: Experiment, folder: Path) -> None:
+    """All results in one file, with what they were made by."""
+    recipe = experiment.recipe
+    content = {
+        "experiment": recipe.name,
+        "simulated": recipe.simulated,
+        "seed": recipe.seed,
+        "made_with": made_with(),
+        "jobs": [
+            {"row": job.row, "column": job.column, **result}
+            for job, result in read_results(experiment, folder).items()
+        ],
+    }
+    _write_json(folder / "results.json", content)
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    text = json.dumps(content, indent=1) + "\n"
+    replace_file(path, lambda partial: partial.write_text(text))
+
+
+def made_with() -> Mapping[str, Any]:
+    """Versions and machine."""
+    versions = {}
+    for library in LIBRARIES:
+        try:
+            versions[library] = version(library)
+        except PackageNotFoundError:
+            continue
+    return {
+        "versions": {**versions, "python": platform.python_version()},
+        "system": platform.system(),
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+    }
