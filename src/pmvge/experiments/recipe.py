@@ -119,7 +119,9 @@ def parse(name: str, text: str) -> Recipe:
                 raise InputError(
                     f"{where}: methods[{k}]: search.{setting}: expected a list, got {values!r}"
                 )
-        rows.append(Entry(**row))
+        # TOML has no word for None.
+        settings = {k: None if v == "none" else v for k, v in row.get("settings", {}).items()}
+        rows.append(Entry(**{**row, "settings": settings}))
     labels = [row.label for row in rows]
     for label in labels:
         if labels.count(label) > 1:

@@ -1,0 +1,91 @@
+"""Recipes: every one that comes with the package is whole, and a wrong one says what is wrong."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from pmvge.errors import InputError, ParameterError
+from pmvge.experiments import recipe as recipes
+from pmvge.experiments.run import EXPERIMENTS, make
+from pmvge.methods import METHODS
+
+MINIMAL = 'title = "t"\nexperiment = "citation"\nsummary = "s"\n'
+ROW = '[[methods]]\nlabel = "a"\nmethod = "SGE"\n'
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_every_recipe_is_whole(name):
+    recipe = recipes.load(name)
+    assert recipe.experiment in EXPERIMENTS
+    experiment = make(recipe, None, None)
+    jobs = experiment.jobs()
+    assert len({job.key for job in jobs}) == len(jobs) > 0
+    assert recipe.summary.endswith(".")
+    assert all(note.endswith(".") for note in recipe.notes)
+    assert experiment.summarize({}) is not None  # before anything has been run
+    for entry in recipe.methods:
+        if entry.method not in METHODS:
+            continue
+        known = inspect.signature(METHODS[entry.method]).parameters
+        own = {"unit", "link_steps"}  # of the experiments
+        assert {*entry.settings, *entry.search} <= {*known, *own}, entry.label
+        assert bool(entry.search) <= (recipe.trials > 0)
+
+
+def test_settings_that_were_found_fit_the_recipe():
+    for name in recipes.names():
+        recipe = recipes.load(name)
+        for label, found in recipe.tuned.items():
+            search = recipe.entry(label).search
+            assert len(found) == recipe.repetitions
+            for settings in found:
+                assert set(settings) == set(search)
+                assert all(settings[key] in search[key] for key in search)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("title = ", "recipe 'x': not valid TOML"),
+        ('title = "t"\nexperiment = "citation"\n', "recipe 'x': expected the key 'summary'"),
+        (MINIMAL + "colour = 1\n", "recipe 'x': unknown key 'colour'"),
+        (MINIMAL + 'repetitions = "ten"\n', "recipe 'x': repetitions: expected int, got 'ten'"),
+        (MINIMAL + "repetitions = true\n", "recipe 'x': repetitions: expected int, got True"),
+        (MINIMAL + "repetitions = 0\n", "recipe 'x': repetitions: expected at least 1"),
+        (MINIMAL + '[[methods]]\nlabel = "a"\n', r"methods\[0\]: expected the key 'method'"),
+        (MINIMAL + "methods = [3]\n", r"methods\[0\]: expected a table, got 3"),
+        (MINIMAL + ROW + ROW, "recipe 'x': two methods are labelled 'a'"),
+        (MINIMAL + ROW + "paper = { nmi = 3 }\n", r"paper.nmi: expected \[mean, s.d.\], got 3"),
+        (MINIMAL + ROW + "search = { K = 3 }\n", "search.K: expected a list, got 3"),
+    ],
+)
+def test_a_recipe_that_is_wrong_says_where(text, message):
+    with pytest.raises((InputError, ParameterError), match=message):
+        recipes.parse("x", text)
+
+
+def test_an_unknown_experiment_lists_the_known_ones():
+    with pytest.raises(
+        ParameterError, match=r"unknown experiment 'cora': expected one of.*'cora-a'"
+    ):
+        recipes.load("cora")
+    recipe = recipes.parse("x", MINIMAL.replace("citation", "citatoin"))
+    with pytest.raises(ParameterError, match="did you mean 'citation'"):
+        make(recipe, None, None)
+    recipe = recipes.parse("x", MINIMAL + "[options]\nsettting = 'A'\n")
+    with pytest.raises(ParameterError, match=r"unknown option 'settting'.*did you mean 'setting'"):
+        make(recipe, None, None)
+
+
+def test_none_can_be_written():
+    text = MINIMAL + ROW + 'settings = { patience = "none", K = 3 }\n'
+    assert recipes.parse("x", text).methods[0].settings == {"patience": None, "K": 3}
+
+
+def test_the_fingerprint_tells_recipes_apart():
+    one, other = (recipes.parse("x", MINIMAL + f"seed = {seed}\n") for seed in (0, 1))
+    assert one.fingerprint() == recipes.parse("y", MINIMAL).fingerprint()  # the name plays no part
+    assert one.fingerprint() != other.fingerprint()
+    assert one.fingerprint("a") != one.fingerprint("b")
