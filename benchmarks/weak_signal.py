@@ -18,7 +18,7 @@ from plotly.graph_objects import Figure
 from scipy.linalg import subspace_angles
 
 from pmvge import MultiViewGraph, PMvGE
-from pmvge.baselines import CDMCA
+from pmvge.baselines.linear import leading_axes
 
 STRENGTHS = (0.8, 0.56, 0.4, 0.28, 0.2, 0.14, 0.1)
 SIZES = (100, 400)
@@ -47,9 +47,12 @@ def angle(n: int, seed: int, strength: float) -> float:
         random_state=seed,
         progress=False,
     ).fit(graph)
-    closed = CDMCA(K, constraint="nodes", shrinkage=0.0).fit(graph)  # its span is all that counts
-    angles = subspace_angles(model.embeddings_["node"], closed.embeddings_["node"])
-    return float(np.degrees(angles[0]))
+    axes = leading_axes(  # of eigenvalues below 0, too: only their span counts
+        graph, {"node": X}, K, shrinkage=0.0, by_weight=False, positive=False, where=__file__
+    )
+    return float(
+        np.degrees(subspace_angles(model.embeddings_["node"], X @ axes.weights["node"])[0])
+    )
 
 
 def main() -> None:

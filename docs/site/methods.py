@@ -39,7 +39,8 @@ Settings are given to the constructor, `fit(graph)` learns, `embeddings_` holds 
 training nodes, and `embed(view, X)` places new rows, or raises `NotInductive`. What a graph must
 look like is said by the number of views: a method for two views refuses three, one for no views
 looks at links alone and takes any graph. A view without features counts as one-hot vectors.
-Vectors always have `n_components` columns: what a method finds no use for is 0. The libraries that
+Vectors always have `n_components` columns: what a method finds no use for is 0. Formulas leave out
+biases. The libraries that
 some need (cca-zoo, gensim, torch-geometric) come with `pip install 'pmvge[baselines]'`.
 
 The same on the command line: `pmvge methods`, and `pmvge methods LINE` for one of them.
@@ -65,7 +66,7 @@ CDMCA is the root of the linear family, each equality tested on numbers
 | --- | --- |
 | CvGE | CDMCA of two views |
 | CCA | CDMCA of two views with one-to-one links |
-| MCCA | CDMCA with one-to-one links between all views |
+| MCCA | CDMCA with one-to-one links between all views, of no more axes than columns |
 | LPP | CDMCA of one view |
 | SGE | LPP on one-hot vectors |
 | HIMFAC | CDMCA, in distances |
@@ -83,7 +84,7 @@ of the two, the numerical maximum of the likelihood against the closed form, med
 seeds (`benchmarks/weak_signal.py`). What is left at the weak end are the terms i = j, which the
 closed form has and the likelihood has not; they fade as the graph grows.
 
-![The angle between linear PMvGE and its closed form falls with the signal](images/weak-signal.svg)
+![The angle between linear PMvGE and its closed form](images/weak-signal.svg)
 """
 
 

@@ -49,8 +49,15 @@ def choose(kind: str, name: object, known: Iterable[str], where: str = "") -> st
     options = list(known)
     if isinstance(name, str) and name in options:
         return name
-    hint = get_close_matches(name, options, n=1) if isinstance(name, str) else []
+    hint = _closest(name, options) if isinstance(name, str) else []
     guess = f"; did you mean {hint[0]!r}?" if hint else ""
     place = f"{where}: " if where else ""
     listed = ", ".join(repr(option) for option in options)
     raise ParameterError(f"{place}unknown {kind} {name!r}: expected one of {listed}{guess}")
+
+
+def _closest(name: str, options: list[str]) -> list[str]:
+    """The option that is spelt most alike, capital letters or not; none if none is."""
+    lower = {option.lower(): option for option in options}
+    found = get_close_matches(name, options, n=1)
+    return found or [lower[match] for match in get_close_matches(name.lower(), lower, n=1)]

@@ -36,12 +36,12 @@ class PMvGE(BaseEstimator):
     the expected weight of every link. It is fitted by maximum likelihood on minibatches, and new
     entities are embedded from their features.
 
-    .. math:: w_{ij} \sim \mathrm{Poisson}(\alpha^{(d_i, d_j)} \exp\langle y_i, y_j\rangle),
-              \qquad y_i = f^{(d_i)}(x_i)
+    .. math:: \max_{\alpha, f} \sum_{i,j} [ w_{ij} \log \mu_{ij} - \mu_{ij} ], \qquad
+              \mu_{ij} = \alpha^{(d_i, d_j)} \exp \langle f^{(d_i)}(x_i), f^{(d_j)}(x_j) \rangle
 
     Choose it for several kinds of things with features of their own and weighted many-to-many
-    links, above all when new things must be placed. It needs a training loop, and what a linear
-    map can do, CDMCA does in a second.
+    links, above all when new things must be placed. It needs a training loop; what a linear map
+    can do, CDMCA does without one.
 
     Parameters
     ----------

@@ -39,11 +39,9 @@ class WalkSampler:
         self.n = int(W.shape[0])
         self._start = W.indptr.astype(np.int64)
         self._columns = W.indices.astype(np.int64)
-        degrees = np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
-        rows = np.repeat(np.arange(self.n), np.diff(self._start))
-        # Every row adds up to 1, so that light rows are not lost behind heavy ones.
-        self._P = W.data / degrees[rows]
+        self._P = row_shares(W)
         self._cumulative = np.concatenate([[0.0], np.cumsum(self._P)])
+        rows = np.repeat(np.arange(self.n), np.diff(self._start))
         self._keys = rows * np.int64(self.n) + self._columns  # sorted, one for each link
         self._factors = np.array([1 / q, 1.0, 1 / p])
         self._biased = p != 1 or q != 1
@@ -64,7 +62,7 @@ class WalkSampler:
         there = here.copy()
         moving = np.flatnonzero(self._start[here + 1] > self._start[here])
         start, stop = self._start[here[moving]], self._start[here[moving] + 1]
-        link = _draw_between(self._cumulative, start, stop, rng)
+        link = draw_between(self._cumulative, start, stop, rng)
         there[moving] = self._columns[link]
         return there
 
@@ -100,7 +98,7 @@ class WalkSampler:
         weight = self._bias(before[walk], x) * self._P[link]
         weight /= np.bincount(walk, weight)[walk]  # as above: no walk behind another
         cumulative = np.concatenate([[0.0], np.cumsum(weight)])
-        return np.asarray(x[_draw_between(cumulative, ends - degree, ends, rng)])
+        return np.asarray(x[draw_between(cumulative, ends - degree, ends, rng)])
 
     def _bias(self, before: Index, there: Index) -> NDArray[np.float64]:
         key = before * np.int64(self.n) + there
@@ -110,7 +108,17 @@ class WalkSampler:
         return bias
 
 
-def _draw_between(
+def row_shares(W: sparse.csr_array) -> NDArray[np.float64]:
+    """The entries of a CSR array as shares of their rows' sums.
+
+    In cumulative sums of these, light rows are not lost behind heavy ones.
+    """
+    degrees = np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
+    rows = np.repeat(np.arange(W.shape[0]), np.diff(W.indptr))
+    return np.asarray(W.data / degrees[rows])
+
+
+def draw_between(
     cumulative: NDArray[np.float64], start: Index, stop: Index, rng: np.random.Generator
 ) -> Index:
     """For every range one position of [start, stop), given the sums of weights before each."""

@@ -309,6 +309,7 @@ def test_sparse_rows_stay_sparse_and_a_view_without_features_is_one_hot(method, 
     graph, _ = planted(n=60)
     one_hot = sparse.csr_array(np.eye(60, dtype=int))
     fits = [quick(method, max_steps=3).fit(with_rows(graph, X)) for X in (one_hot, 60)]
-    vectors = [fit.embeddings_["node"] for fit in fits]
+    linked = flatten(graph).degrees > 0
+    vectors = [fit.embeddings_["node"][linked] for fit in fits]
     np.testing.assert_array_equal(*vectors)
     assert (vectors[0].std(axis=0) > 0).all()

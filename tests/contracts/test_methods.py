@@ -297,6 +297,60 @@ def test_a_seed_may_be_a_generator_or_nothing(name):
 
 
 @EVERY
+def test_a_fit_that_fails_leaves_nothing_of_the_one_before(name):
+    model = make(name).fit(suitable(name))
+    with pytest.raises(GraphError):
+        model.fit(np.eye(3))
+    if name != "PMvGE":  # which keeps its model until there is another
+        with pytest.raises(NotFitted):
+            model.embed("a", np.ones((1, 5)))
+
+
+# One other value of every setting that is not a number to be halved, or that halving leaves as it
+# was on small graphs; and what cannot show on them.
+OTHER = {
+    "activation": "tanh", "constraint": "nodes", "encoder": "linear", "hidden_sizes": (5,),
+    "kernel": "laplacian", "order": "first", "output_activation": "tanh", "scheme": "paper",
+    "similarity": "inner", "gamma": 0.01, "landmarks": 7, "fanout": 1, "n_neighbors": 3,
+    "input_dropout": 0.5, "weight_decay": 0.3, "n_negatives": 3, "window": 1, "p": 9.0, "q": 9.0,
+    "isolation": 0.9, "max_iter": 1, "batch_norm": True, "hierarchical_softmax": True,
+    "normalize": True, "n_components": 3, "state_size": 7, "n_walks": 1, "tolerance": 0.5,
+    "clip_norm": 1e-3, "random_state": 1, "ridge": 0.5, "learning_rate": 0.05, "dropout": 0.7,
+}  # fmt: skip
+SILENT = {
+    "progress", "device", "checkpoint_dir", "checkpoint_steps", "checkpoint_seconds",  # by nature
+    "tol", "n_starts",  # tested with the SBM and MDS
+    # of PMvGE, and only with early stopping, the paper's scheme, or a schedule:
+    "tau", "max_epochs", "decay_every", "decay_factor", "validation_fraction", "patience",
+    "schedule",
+}  # fmt: skip
+SPARE = {
+    ("SGE", "random_state"),
+    ("MDS", "random_state"),
+    ("LLE", "random_state"),
+    ("KernelCCA", "random_state"),
+    ("Isomap", "max_iter"),
+}  # exact, whatever the start
+
+
+@EVERY
+def test_every_setting_makes_a_difference(name):
+    graph = suitable(name)
+    fixed = {"max_iter": 30} if "max_iter" in make(name).get_params(deep=False) else {}
+    before = make(name, **fixed).fit(graph).embeddings_["a"]
+    for key, value in make(name, **fixed).get_params(deep=False).items():
+        if key in SILENT or (name, key) in SPARE:
+            continue
+        if key in OTHER:
+            other = OTHER[key]
+        else:
+            other = not value if isinstance(value, bool) else type(value)(value / 2)
+        after = make(name, **{**fixed, key: other}).fit(graph).embeddings_["a"]
+        same = after.shape == before.shape and np.allclose(after, before, atol=1e-6)
+        assert not same, (key, value, other)
+
+
+@EVERY
 def test_clone_works(name):
     model = make(name, K=3)
     copy = clone(model.fit(suitable(name)))
@@ -344,6 +398,19 @@ def test_disconnected_graphs_and_isolated_nodes_are_handled(name):
     graph = two_parts(n_views)
     for Y in make(name).fit(graph).embeddings_.values():
         assert np.isfinite(Y).all()
+
+
+@pytest.mark.parametrize("name", [n for n in METHODS if n not in {"PMvGE", "SBM"} | NEEDS_FEATURES])
+def test_a_node_of_which_nothing_is_known_has_the_vector_0(name):
+    n_views = {0: 3, 1: 1, 2: 2, "D": 3}[METHODS[name].n_views]
+    graph = two_parts(n_views)
+    bare = MultiViewGraph(
+        {**graph.views, "a": graph.sizes["a"]},
+        {pair: links.matrix() for pair, links in graph.links.items()},
+    )
+    Y = make(name).fit(bare).embeddings_["a"]
+    assert not Y[-3:].any()
+    assert Y[:-3].any()
 
 
 @EVERY

@@ -32,14 +32,17 @@ class AlignedMethod(LinearMethod):
         moments = link_moments(graph, X, center=True, where=self._name)
         scales = _scales(moments)
         rows = pseudo_rows(moments)
-        views = [rows[:, part] / scales[view] for view, part in moments.columns.items()]
-        widest = min(view.shape[1] for view in views)
-        method = self._method(min(self.n_components, widest)).fit(views)
-        self.weights_ = {
-            view: np.asarray(A) / scales[view]
-            for view, A in zip(moments.columns, method.weights_, strict=True)
-        }
+        views = {view: rows[:, moments.columns[view]] / scale for view, scale in scales.items()}
+        found: list[Matrix] = []
+        if len(views) > 1:
+            narrowest = min(view.shape[1] for view in views.values())
+            method = self._method(min(self.n_components, narrowest)).fit(list(views.values()))
+            found = [np.asarray(A) for A in method.weights_]
+        k = found[0].shape[1] if found else 0
         self.means_ = moments.means
+        self.weights_ = {view: np.zeros((part.shape[1], k)) for view, part in X.items()}
+        for view, A in zip(views, found, strict=False):  # none, if there is nothing to correlate
+            self.weights_[view] = A / scales[view]
 
     def _method(self, n_components: int) -> Any:
         """The estimator of cca-zoo, told not to centre."""
@@ -47,12 +50,15 @@ class AlignedMethod(LinearMethod):
 
 
 def _scales(moments: LinkMoments) -> dict[str, float]:
-    """The root of each view's mean variance: shrinkage then means the same in any unit."""
+    """The root of each view's mean variance: shrinkage then means the same in any unit.
+
+    Views that do not vary over the links, or have none, are left out.
+    """
     scales = {}
     for view, part in moments.columns.items():
-        block = moments.G[part, part]
-        mean = float(np.trace(block)) / len(block)
-        scales[view] = np.sqrt(mean) if mean > 0 else 1.0
+        mean = float(np.diagonal(moments.G)[part].mean())
+        if mean > 0:
+            scales[view] = float(np.sqrt(mean))
     return scales
 
 
@@ -61,8 +67,10 @@ def pseudo_rows(moments: LinkMoments) -> Matrix:
 
     Each row stands there with both signs, so that whoever centres them changes nothing.
     """
-    values, vectors = np.linalg.eigh(moments.G + moments.H)
+    diagonal = np.diagonal(moments.G)
+    unit = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))  # small columns are no rounding
+    values, vectors = np.linalg.eigh((moments.G + moments.H) / np.outer(unit, unit))
     kept = values > 1e-12 * max(float(values[-1]), 0.0)
-    half = (vectors[:, kept] * np.sqrt(values[kept] / 2)).T
+    half = (vectors[:, kept] * np.sqrt(values[kept] / 2)).T * unit
     rows = np.vstack([half, -half]) if len(half) else np.zeros((2, len(values)))
     return np.asarray(rows * np.sqrt(len(rows) - 1))

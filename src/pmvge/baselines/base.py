@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from pmvge.baselines.flattening import flatten
 from pmvge.errors import GraphError, InputError, NotFitted, NotInductive, ParameterError
 from pmvge.features import Features, check_rows
 from pmvge.graph import MultiViewGraph
@@ -68,6 +69,7 @@ class Baseline(BaseEstimator, ABC):
     needs_features: ClassVar[bool] = False  # else a view without features is a one-hot one
     needs_links: ClassVar[bool] = True
     within_view: ClassVar[bool] = True  # whether links within a view are of use
+    knows_isolated: ClassVar[bool] = False  # whether having no links says something
     libraries: ClassVar[tuple[str, ...]] = ()  # of the extra ``baselines``
     checks: ClassVar[Mapping[str, Check]] = {}
 
@@ -89,12 +91,14 @@ class Baseline(BaseEstimator, ABC):
 
     def fit(self, graph: MultiViewGraph) -> Self:
         """Learn the vectors of the graph's nodes."""
+        self._forget()
         self._check_settings()
         self._check_graph(graph)
         for library in self.libraries:
             self._check_library(library)
         vectors = self._fit(graph, pick_seed(getattr(self, "random_state", 0)))
         self.embeddings_ = {view: self._finish(vectors[view]) for view in graph.view_names}
+        self._clear_unknown(graph)
         self.ids_ = {view: ids.copy() for view, ids in graph.ids.items()}
         self.view_names_ = graph.view_names
         self._row_shapes = {view: graph.input_shape(view) for view in graph.view_names}
@@ -132,6 +136,21 @@ class Baseline(BaseEstimator, ABC):
     @property
     def _name(self) -> str:
         return type(self).__name__
+
+    def _forget(self) -> None:
+        """Nothing of an earlier fit is left, whether this one succeeds or not."""
+        for name in set(vars(self)) - set(self.get_params(deep=False)):
+            delattr(self, name)
+
+    def _clear_unknown(self, graph: MultiViewGraph) -> None:
+        """A node without links and without features that are looked at has the vector 0."""
+        if self.knows_isolated:
+            return
+        nodes = flatten(graph)
+        isolated = nodes.split(nodes.degrees == 0)
+        for view, X in graph.views.items():
+            if X is None or self.n_views == 0:
+                self.embeddings_[view][isolated[view]] = 0
 
     def _finish(self, Y: Vectors) -> NDArray[np.float32]:
         """Vectors of exactly K columns: what the data had no rank for is 0."""

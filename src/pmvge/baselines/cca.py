@@ -30,7 +30,8 @@ class CCA(AlignedMethod):
     Attributes
     ----------
     weights_, means_
-        ``{view: (p, K)}`` and ``{view: (p,)}``: a row x has the vector ``(x - mean) @ weights``.
+        ``{view: (p, k)}`` and ``{view: (p,)}``: a row x has the vector ``(x - mean) @ weights``.
+        There are k axes, at most K and no more than the narrowest view has columns.
 
     References
     ----------

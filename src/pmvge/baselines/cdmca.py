@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pmvge.baselines.base import inputs
 from pmvge.baselines.linear import PencilMethod, leading_axes
+from pmvge.errors import GraphError
 from pmvge.graph import MultiViewGraph
-from pmvge.parameters import one_of
+from pmvge.parameters import one_of, optional, real, whole
 
 CONSTRAINTS = ("links", "nodes")
 
@@ -47,9 +48,10 @@ class CDMCA(PencilMethod):
     Attributes
     ----------
     weights_, means_
-        ``{view: (p, K)}`` and ``{view: (p,)}``: a row x has the vector ``(x - mean) @ weights``.
+        ``{view: (p, k)}`` and ``{view: (p,)}``: a row x has the vector ``(x - mean) @ weights``.
+        There are k axes, at most K, of positive eigenvalues.
     eigenvalues_
-        (K,), largest first: with "links" and no shrinkage, the correlation along each axis.
+        (k,), largest first: with "links" and no shrinkage, the correlation along each axis.
 
     References
     ----------
@@ -80,16 +82,15 @@ class CDMCA(PencilMethod):
 
 @dataclass(frozen=True, eq=False)
 class QuadraticSolution:
-    r"""The maximiser of the likelihood's quadratic approximation: maps, and :math:`\gamma`."""
+    r"""The maximiser of the likelihood's quadratic approximation: maps, and :math:`\gamma`.
 
-    weights: Mapping[str, NDArray[np.float64]]  # {view: (p, K)}
+    A row x of a view has the vector ``(x - means[view]) @ weights[view]``.
+    """
+
+    weights: Mapping[str, NDArray[np.float64]]  # {view: (p, k)}, k at most K
     means: Mapping[str, NDArray[np.float64]]  # {view: (p,)}
-    gamma: NDArray[np.float64]  # (K,)
+    gamma: NDArray[np.float64]  # (k,), positive
     alpha: float
-
-    def embed(self, view: str, X: Any) -> NDArray[np.float64]:
-        """The vectors of rows of a view."""
-        return np.asarray((X - self.means[view]) @ self.weights[view])
 
 
 def quadratic_pmvge(
@@ -104,13 +105,18 @@ def quadratic_pmvge(
 
     with :math:`\lambda_k, U_K` the top eigenvalues and eigenvectors of
     :math:`G^{-1/2} H G^{-1/2}`, :math:`G = X^\top X`, :math:`H = X^\top W X`, rows centred view by
-    view: the modified CDMCA with its axes scaled. Axes with :math:`\lambda_k < 0` have
-    :math:`\gamma_k = 0`. ``alpha`` is :math:`\alpha_0`; by default the mean weight of a pair.
+    view: the modified CDMCA with its axes scaled. All pairs of nodes count as observed, those of
+    views that have no links, too. Axes with :math:`\lambda_k \le 0` have :math:`\gamma_k = 0` and
+    are left out. ``alpha`` is :math:`\alpha_0`; by default the mean weight of a pair.
     """
+    if not isinstance(graph, MultiViewGraph):
+        raise GraphError(f"quadratic_pmvge: expected a MultiViewGraph, got {type(graph).__name__}")
+    whole(1)("quadratic_pmvge: n_components", n_components)
+    optional(real(0, open_low=True))("quadratic_pmvge: alpha", alpha)
     values, psi, means = leading_axes(
         graph, inputs(graph), n_components, shrinkage=0.0, by_weight=False, where="quadratic_pmvge"
     )
-    alpha_0 = 2 * graph.total_weight / graph.n_nodes**2 if alpha is None else alpha
-    gamma = np.maximum(values, 0) / alpha_0
+    alpha_0 = 2 * graph.total_weight / graph.n_nodes**2 if alpha is None else float(alpha)
+    gamma = values / alpha_0
     weights = {view: A * np.sqrt(gamma) for view, A in psi.items()}
     return QuadraticSolution(weights, means, gamma, alpha_0)

@@ -15,7 +15,7 @@ from pmvge.parameters import whole
 
 
 class ChebNet(WholeGraphNetwork):
-    r"""ChebNet, a graph convolutional network with Chebyshev filters.
+    r"""Graph convolutional network with Chebyshev filters.
 
     Each layer filters the nodes' vectors by a polynomial of the graph's Laplacian whose matrix
     coefficients are learned, in the basis of Chebyshev polynomials. Two layers with a ReLU between

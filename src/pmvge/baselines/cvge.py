@@ -11,7 +11,7 @@ class CvGE(PencilMethod):
     Two linear maps, one a view, that bring linked nodes together whatever the number of links of
     each. It is CDMCA with two views, and CCA where the links are one-to-one.
 
-    .. math:: \max_\psi \sum_{i,j} w_{ij} \langle \psi^{(1)\top} x_i, \psi^{(2)\top} x_j \rangle
+    .. math:: \max_\psi \sum_{i,j} w_{ij} \langle \psi^{(d_i)\top} x_i, \psi^{(d_j)\top} x_j \rangle
               \quad \text{subject to} \quad
               \sum_d \psi^{(d)\top} X^{(d)\top} D^{(d)} X^{(d)} \psi^{(d)} = I
 
@@ -31,9 +31,10 @@ class CvGE(PencilMethod):
     Attributes
     ----------
     weights_, means_
-        ``{view: (p, K)}`` and ``{view: (p,)}``: a row x has the vector ``(x - mean) @ weights``.
+        ``{view: (p, k)}`` and ``{view: (p,)}``: a row x has the vector ``(x - mean) @ weights``.
+        There are k axes, at most K, of positive eigenvalues.
     eigenvalues_
-        (K,), largest first; without shrinkage, the correlation of linked nodes along each axis.
+        (k,), largest first; without shrinkage, the correlation of linked nodes along each axis.
 
     References
     ----------

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pmvge.baselines.gradient import build_encoders, descend, encode, seeded
+from pmvge.baselines.gradient import build_encoders, descend, embed_nodes, encode, seeded
 from pmvge.baselines.linear import SpaceMethod
 from pmvge.baselines.negatives import weighted_draws
 from pmvge.features import Features
@@ -52,7 +52,7 @@ class DCCA(SpaceMethod):
     Attributes
     ----------
     eigenvalues_
-        (K,), largest first: the correlation along each axis, but for the shrinkage.
+        (k,), largest first, at most K: the correlation along each axis, but for the shrinkage.
     history_
         The training record.
 
@@ -123,11 +123,7 @@ class DCCA(SpaceMethod):
                 progress=self.progress,
             )
         self._network = network
-        outputs = {
-            view: embed_rows(network, view, X, np.arange(n) if X is None else None, 0)
-            for (view, X), n in zip(graph.views.items(), graph.sizes.values(), strict=True)
-        }
-        return self._correlate(graph, outputs)
+        return self._correlate(graph, embed_nodes(network, graph))
 
     def _embed(self, view: str, X: Features) -> NDArray[Any]:
         return self._project(view, embed_rows(self._network, view, X, None, self.n_components))

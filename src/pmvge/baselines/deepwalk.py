@@ -14,7 +14,7 @@ from pmvge.parameters import flag, whole
 
 
 class DeepWalk(Baseline):
-    r"""DeepWalk: skip-gram on random walks.
+    r"""Skip-gram on random walks.
 
     Walks at random along links and reads the walks as sentences, in which nodes are words. A word
     model then gives two nodes close vectors if the same nodes stand around them.

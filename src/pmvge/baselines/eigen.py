@@ -52,7 +52,10 @@ def leading_of_pencil(H: Matrix, G: Matrix, k: int) -> tuple[Matrix, Matrix]:
 
     With :math:`\psi^\top G \psi = I`, on the range of G: fewer than k if its rank is lower.
     """
-    P = whitening(G)
+    # In units in which G has a diagonal of ones: a column of tiny numbers is no null direction.
+    diagonal = np.diagonal(G)
+    unit = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    P = whitening(G / np.outer(unit, unit)) / unit[:, None]
     values, vectors = np.linalg.eigh(P.T @ H @ P)
     order = np.argsort(-values, kind="stable")[:k]
     return values[order], turned(P @ vectors[:, order])

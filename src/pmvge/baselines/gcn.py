@@ -16,7 +16,7 @@ from pmvge.encoders import Dropout
 class GCN(WholeGraphNetwork):
     r"""Graph convolutional network.
 
-    Each layer takes a weighted mean over a node and its neighbours, then multiplies it by a matrix
+    Each layer takes a weighted sum over a node and its neighbours, then multiplies it by a matrix
     that is learned. Two layers with a ReLU between them are trained without labels, so that inner
     products of the vectors that come out tell links from noise.
 

@@ -20,7 +20,7 @@ Map = Callable[[torch.Tensor], torch.Tensor]
 
 
 class GNN(WholeGraphNetwork):
-    r"""Graph neural network of Scarselli et al.
+    r"""The graph neural network model, with states that are a fixed point.
 
     A node's state is computed from its features and its neighbours' states, over and over until no
     state changes any more; a bounded map between states makes sure that this happens. A network

@@ -5,8 +5,8 @@ Methods here run on the CPU: they are for comparison, on graphs that fit one mac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,13 @@ from pmvge.features import take
 from pmvge.fitting import private_rng
 from pmvge.graph import MultiViewGraph
 from pmvge.history import History
-from pmvge.network import MultiViewEncoder, choose_encoders, schemas_of, set_input_scale
+from pmvge.network import (
+    MultiViewEncoder,
+    choose_encoders,
+    embed_rows,
+    schemas_of,
+    set_input_scale,
+)
 from pmvge.objectives import Loss
 from pmvge.progress import watcher
 from pmvge.training import Plan, Trainer
@@ -83,6 +89,25 @@ def descend(
 def seeded(seed: int) -> AbstractContextManager[None]:
     """A context with torch's generator seeded inside, and as it was outside."""
     return private_rng(CPU, seed)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """For many small operations: threads would wait for each other most of the time."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def embed_nodes(network: MultiViewEncoder, graph: MultiViewGraph) -> dict[str, NDArray[np.float32]]:
+    """The vectors of all nodes."""
+    return {
+        view: embed_rows(network, view, X, np.arange(graph.sizes[view]) if X is None else None, 0)
+        for view, X in graph.views.items()
+    }
 
 
 def build_encoders(

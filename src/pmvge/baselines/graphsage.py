@@ -21,13 +21,15 @@ from pmvge.baselines.negatives import Index
 from pmvge.encoders import Dropout
 from pmvge.features import Features, take
 from pmvge.graph import MultiViewGraph
+from pmvge.network import ROWS
 from pmvge.parameters import flag, real, whole
+from pmvge.walks import draw_between, row_shares
 
 Mask = NDArray[np.bool_]
 
 
 class GraphSAGE(GraphNetwork):
-    r"""GraphSAGE, sample and aggregate, with the mean as its aggregator.
+    r"""Sample and aggregate, with the mean as aggregator.
 
     Each layer computes a node's vector from the node's own vector and the mean of its neighbours',
     of whom a few are drawn at random at every step, so that a step costs the same in a graph of any
@@ -161,11 +163,14 @@ class GraphSAGE(GraphNetwork):
             return {view: network(take(X, below, CPU), blocks).numpy()}
 
     def _embed(self, view: str, X: Features) -> NDArray[Any]:
-        own = np.arange(int(X.shape[0]))
-        alone = Block(own, torch.from_numpy(np.stack([own, own])), torch.ones(len(own)))
-        with torch.no_grad():
-            Y = self._trained(take(X, slice(None), CPU), [alone] * len(self._trained.layers))
-        return np.asarray(Y.numpy())
+        n, depth, parts = int(X.shape[0]), len(self._trained.layers), []
+        for start in range(0, n, ROWS):
+            own = np.arange(min(ROWS, n - start))
+            alone = Block(own, torch.from_numpy(np.stack([own, own])), torch.ones(len(own)))
+            with torch.no_grad():
+                rows = take(X, slice(start, start + ROWS), CPU)
+                parts.append(self._trained(rows, [alone] * depth).numpy())
+        return np.concatenate(parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +188,7 @@ class Neighbourhoods:
     def __init__(self, W: sparse.csr_array, rng: np.random.Generator) -> None:
         self._starts = W.indptr.astype(np.int64)
         self._neighbours, self._weights = W.indices.astype(np.int64), W.data
-        self._cumulative = np.concatenate([[0.0], np.cumsum(W.data)])
+        self._cumulative = np.concatenate([[0.0], np.cumsum(row_shares(W))])
         self._rng = rng
 
     def draw(
@@ -201,10 +206,7 @@ class Neighbourhoods:
         link = np.arange(len(target)) + np.repeat(start - np.cumsum(counts) + counts, counts)
         is_drawn = (~alone & (stop - start > most))[target]
         t = target[is_drawn]
-        low, high = self._cumulative[start[t]], self._cumulative[stop[t]]
-        points = low + self._rng.random(len(t)) * (high - low)
-        found = np.searchsorted(self._cumulative, points, side="right") - 1
-        link[is_drawn] = np.clip(found, start[t], stop[t] - 1)  # rounding must not leave the node
+        link[is_drawn] = draw_between(self._cumulative, start[t], stop[t], self._rng)
         is_linked = ~alone[target]
         neighbour, weights = nodes[target], np.ones(len(target))
         neighbour[is_linked] = self._neighbours[link[is_linked]]

@@ -6,7 +6,7 @@ from pmvge.baselines.linear import PencilMethod
 
 
 class HIMFAC(PencilMethod):
-    r"""HIMFAC: low-dimensional prediction of relations among things of several kinds.
+    r"""Prediction of relations among things of several kinds in few dimensions.
 
     Linear maps of all views into one space where related things are close, learned from the graph
     Laplacian of their relations. In its mathematics it is CDMCA, stated with distances in place of
@@ -25,15 +25,17 @@ class HIMFAC(PencilMethod):
     shrinkage
         From 0 to 1: how far each view's covariance is moved towards a multiple of the
         identity.
+        With any, linked nodes' inner products are maximised; without, that is the formula above.
     center
         Subtract each view's mean, every row counted by its links.
 
     Attributes
     ----------
     weights_, means_
-        ``{view: (p, K)}`` and ``{view: (p,)}``: a row x has the vector ``(x - mean) @ weights``.
+        ``{view: (p, k)}`` and ``{view: (p,)}``: a row x has the vector ``(x - mean) @ weights``.
+        There are k axes, at most K, of positive eigenvalues.
     eigenvalues_
-        (K,), largest first: without shrinkage, 1 minus the generalised eigenvalues of the
+        (k,), largest first: without shrinkage, 1 minus the generalised eigenvalues of the
         Laplacian.
 
     References

@@ -12,7 +12,7 @@ from torch import nn
 
 from pmvge.baselines.base import Baseline
 from pmvge.baselines.flattening import FlatGraph, flatten
-from pmvge.baselines.gradient import build_encoders, descend, encode, seeded
+from pmvge.baselines.gradient import build_encoders, descend, embed_nodes, encode, seeded
 from pmvge.baselines.negatives import Contrast, inner_contrast_loss, weighted_draws
 from pmvge.features import Features
 from pmvge.graph import MultiViewGraph
@@ -133,13 +133,7 @@ class IDW(Baseline):
                 progress=self.progress,
             )
         self._network: MultiViewEncoder = network
-        X = graph.views[view]
-        Y = embed_rows(
-            network, view, X, np.arange(graph.n_nodes) if X is None else None, self.n_components
-        )
-        if X is None:
-            Y[flat.degrees == 0] = 0  # never drawn: their vectors are those of the start
-        return {view: Y}
+        return embed_nodes(network, graph)
 
     def _embed(self, view: str, X: Features) -> NDArray[np.float32]:
         return embed_rows(self._network, view, X, None, self.n_components)

@@ -29,7 +29,7 @@ class Isomap(Baseline):
               \quad \text{where} \quad B = -\frac{1}{2} (I - \frac{1}{n} 1 1^\top)
               (\delta_{ij}^2) (I - \frac{1}{n} 1 1^\top)
 
-    Choose it to unroll features that lie on a curved surface, when there are no links to use.
+    Choose it to unroll features that lie on a curved surface, when links say nothing.
     It keeps the distances of all pairs, so that memory grows with the square of the nodes.
 
     Parameters

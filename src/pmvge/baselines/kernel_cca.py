@@ -23,7 +23,7 @@ class KernelCCA(SpaceMethod):
     many-to-many links cost no rows.
 
     .. math:: \max_{a, b} a^\top K^{(1)} W K^{(2)} b \quad \text{subject to} \quad
-              a^\top \bigl( (1 - s) K^{(1)} D K^{(1)} + s' K^{(1)} \bigr) a = 1,
+              a^\top \bigl( (1 - s) K^{(1)} D K^{(1)} + s t K^{(1)} \bigr) a = 1,
               \text{ and so for } b
 
     Choose it for two views of some thousand nodes when a linear map is too poor and a network
@@ -39,8 +39,9 @@ class KernelCCA(SpaceMethod):
         Of the kernel; None means 1 over (columns times their mean variance), the scale at which a
         typical distance counts.
     shrinkage
-        From 0 to 1: how far each view's covariance in the kernel's space is moved towards a
-        multiple of the identity. 0 fits any links perfectly, which is of no use.
+        The s above, from 0 to 1: how far each view's covariance in the kernel's space is moved
+        towards a multiple of the identity; t is its mean variance there. 0 fits any links
+        perfectly, which is of no use.
     landmarks
         Nodes a view that the kernel is expanded in (Nystroem); exact for views no larger.
     random_state
@@ -49,7 +50,7 @@ class KernelCCA(SpaceMethod):
     Attributes
     ----------
     eigenvalues_
-        (K,), largest first: the correlation along each axis, but for the shrinkage.
+        (k,), largest first, at most K: the correlation along each axis, but for the shrinkage.
 
     References
     ----------

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pmvge.baselines.base import Baseline
 from pmvge.baselines.flattening import FlatGraph, flatten
+from pmvge.baselines.gradient import one_thread
 from pmvge.baselines.negatives import Contrast, LinkSampler
 from pmvge.errors import DivergedError
 from pmvge.graph import MultiViewGraph
@@ -21,7 +22,7 @@ OFTEN = 16  # a node that is in a batch more often moves as if it were in it thi
 
 
 class LINE(Baseline):
-    r"""LINE: large-scale information network embedding.
+    r"""Large-scale information network embedding.
 
     Vectors of linked nodes get large inner products, against nodes drawn as noise (first order), or
     vectors get large inner products with the context vectors of the node's neighbours (second
@@ -104,10 +105,9 @@ class LINE(Baseline):
         rng = np.random.default_rng([seed, int(second)])
         sampler = LinkSampler(flat, self.batch_size, self.n_negatives, rng)
         start = rng.uniform(-0.5, 0.5, (flat.W.shape[0], K)) / K
-        start[flat.degrees == 0] = 0  # never drawn
         Y = torch.from_numpy(start.astype(np.float32))
         C = torch.zeros_like(Y) if second else Y
-        with watcher(self.progress) as told:
+        with one_thread(), watcher(self.progress) as told:
             told.start(0, self.max_steps)
             began = time.perf_counter()
             for step in range(self.max_steps):

@@ -19,6 +19,7 @@ from pmvge.graph import MultiViewGraph
 Matrix = NDArray[np.float64]
 
 WIDE = 2000  # columns from which on the eigenproblem is solved by Lanczos
+NOTHING = 1e-9  # an eigenvalue that is so much smaller than the first is 0 but for rounding
 
 
 class LinearMethod(Baseline):
@@ -70,7 +71,7 @@ class PencilMethod(LinearMethod):
 
 
 class Axes(NamedTuple):
-    """Eigenvalues (K,), and for each view the weights (p, K) and the mean (p,) of its map."""
+    """Eigenvalues (k,), and for each view the weights (p, k) and the mean (p,) of its map."""
 
     eigenvalues: Matrix
     weights: dict[str, Matrix]
@@ -85,9 +86,15 @@ def leading_axes(
     shrinkage: float,
     by_weight: bool = True,
     center: bool = True,
+    positive: bool = True,
     where: str,
 ) -> Axes:
-    """The K leading axes of a graph whose views have the rows X; fewer if its rank is lower."""
+    """The K leading axes of a graph whose views have the rows X; fewer if its rank is lower.
+
+    Axes along which linked nodes are not alike, of eigenvalues that are 0 or negative, are left
+    out: of two views every axis comes with its opposite, and all together they would cancel.
+    ``positive=False`` keeps them.
+    """
     p = sum(rows.shape[1] for rows in X.values())
     if p > WIDE and p > 2 * K:
         pencil = WidePencil(
@@ -99,6 +106,9 @@ def leading_axes(
         moments = link_moments(graph, X, by_weight=by_weight, center=center, where=where)
         values, psi = leading_of_pencil(moments.H, moments.shrunk(shrinkage), K)
         columns, means = moments.columns, moments.means
+    if positive:
+        kept = values > NOTHING * max(float(values.max(initial=0.0)), 0.0)
+        values, psi = values[kept], psi[:, kept]
     return Axes(values, {view: psi[part] for view, part in columns.items()}, means)
 
 

@@ -29,7 +29,7 @@ class LLE(Baseline):
     .. math:: \min_Y \sum_i \| y_i - \sum_j a_{ij} y_j \|^2
               \quad \text{subject to} \quad \frac{1}{n} Y^\top Y = I, \quad Y^\top 1 = 0
 
-    Choose it to unroll features that lie on a curved surface, when there are no links to use.
+    Choose it to unroll features that lie on a curved surface, when links say nothing.
     Where neighbours fall into separate groups the first axes only tell the groups apart.
 
     Parameters

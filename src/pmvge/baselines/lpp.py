@@ -23,15 +23,17 @@ class LPP(PencilMethod):
         Dimension K.
     shrinkage
         From 0 to 1: how far the covariance is moved towards a multiple of the identity.
+        With any, linked nodes' inner products are maximised; without, that is the formula above.
     center
         Subtract the mean of the rows, each counted by its links.
 
     Attributes
     ----------
     weights_, means_
-        ``{view: (p, K)}`` and ``{view: (p,)}``: a row x has the vector ``(x - mean) @ weights``.
+        ``{view: (p, k)}`` and ``{view: (p,)}``: a row x has the vector ``(x - mean) @ weights``.
+        There are k axes, at most K, of positive eigenvalues.
     eigenvalues_
-        (K,), largest first: without shrinkage, 1 minus the generalised eigenvalues of the
+        (k,), largest first: without shrinkage, 1 minus the generalised eigenvalues of the
         Laplacian.
 
     References

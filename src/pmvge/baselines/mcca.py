@@ -16,10 +16,11 @@ class MCCA(AlignedMethod):
 
     .. math:: \max_A \sum_{d \ne e} \sum_i
               \langle A^{(d)\top} x_i^{(d)}, A^{(e)\top} x_i^{(e)} \rangle
-              \quad \text{subject to} \quad \sum_d A^{(d)\top} X^{(d)\top} X^{(d)} A^{(d)} = I
+              \quad \text{subject to} \quad
+              \frac{1}{D} \sum_d A^{(d)\top} X^{(d)\top} X^{(d)} A^{(d)} = I
 
-    Choose it for several views whose rows belong together one to one. With links of very different
-    numbers in the pairs of views, CDMCA says what it does more plainly.
+    Choose it for several views whose rows belong together one to one. It finds no more axes than
+    the narrowest view has columns.
 
     Parameters
     ----------
@@ -31,7 +32,8 @@ class MCCA(AlignedMethod):
     Attributes
     ----------
     weights_, means_
-        ``{view: (p, K)}`` and ``{view: (p,)}``: a row x has the vector ``(x - mean) @ weights``.
+        ``{view: (p, k)}`` and ``{view: (p,)}``: a row x has the vector ``(x - mean) @ weights``.
+        There are k axes, at most K and no more than the narrowest view has columns.
 
     References
     ----------

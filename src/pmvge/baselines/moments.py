@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pmvge.baselines.flattening import flatten
 from pmvge.errors import GraphError
 from pmvge.features import Features
 from pmvge.graph import MultiViewGraph
@@ -26,6 +27,7 @@ from pmvge.graph import MultiViewGraph
 Matrix = NDArray[np.float64]
 
 COLUMNS = 20_000  # more than this, and the matrices would take 3 GB each
+CONSTANT = 1e-12  # a column whose variance is so small a share of its mean square is constant
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,39 +60,44 @@ def link_moments(
     where: str = "",
 ) -> LinkMoments:
     """The moments of a graph whose views have the rows X; ``where`` names the method that asks."""
-    columns, p = {}, 0
-    for view, rows in X.items():
-        columns[view] = slice(p, p + rows.shape[1])
-        p += rows.shape[1]
+    columns = column_slices(X)
+    p = sum(rows.shape[1] for rows in X.values())
     if p > COLUMNS:
         raise GraphError(
             f"{where}: the views have {p:,} columns together, and it holds matrices of that size "
             f"squared: at most {COLUMNS:,} are taken. Hash or project them first"
         )
-    counts = _degrees(graph) if by_weight else {v: np.ones(n) for v, n in graph.sizes.items()}
+    nodes = flatten(graph)
+    counts = nodes.split(nodes.degrees if by_weight else np.ones(graph.n_nodes))
     means = {view: _mean(rows, counts[view] if center else None) for view, rows in X.items()}
     G, H = np.zeros((p, p)), np.zeros((p, p))
+    constant = np.zeros(p, dtype=bool)
     for view, rows in X.items():
         W = sparse.diags_array(counts[view]).tocsr()
         part = columns[view]
         G[part, part] = _cross(rows, W, rows, means[view], means[view])
+        constant[part] = np.diagonal(G)[part] <= CONSTANT * squares(rows, counts[view])
     for (a, b), links in graph.links.items():
         block = _cross(X[a], links.matrix(), X[b], means[a], means[b])
         H[columns[a], columns[b]] += block
         if a != b:
             H[columns[b], columns[a]] += block.T
+    for matrix in (G, H):  # what is left of a constant column is rounding
+        matrix[constant] = 0
+        matrix[:, constant] = 0
     return LinkMoments(G, H, means, columns)
 
 
-def _degrees(graph: MultiViewGraph) -> dict[str, Matrix]:
-    """Total weight of the links of each node, over all pairs of views."""
-    degrees = {view: np.zeros(n) for view, n in graph.sizes.items()}
-    for (a, b), links in graph.links.items():
-        left, right = links.degrees()
-        degrees[a] += left
-        if a != b:
-            degrees[b] += right
-    return degrees
+def column_slices(X: Mapping[str, Features]) -> dict[str, slice]:
+    """Where each view's columns stand among those of all."""
+    ends = np.cumsum([0, *(rows.shape[1] for rows in X.values())]).tolist()
+    return {view: slice(ends[k], ends[k + 1]) for k, view in enumerate(X)}
+
+
+def squares(X: Features, counts: Matrix) -> Matrix:
+    """Every column's sum of c x^2."""
+    squared = X.astype(np.float64) ** 2 if isinstance(X, np.ndarray) else X.multiply(X)
+    return np.asarray(squared.T @ counts, dtype=np.float64).ravel()
 
 
 def _mean(X: Features, counts: Matrix | None) -> Matrix:

@@ -14,7 +14,7 @@ from pmvge.parameters import flag, real, whole
 
 
 class Node2Vec(Baseline):
-    r"""node2vec: skip-gram on biased random walks.
+    r"""Skip-gram on biased random walks.
 
     It is DeepWalk with walks that remember where they came from: a walk that came from t goes back
     with a weight multiplied by 1/p, and to nodes that are not linked to t by 1/q. A small q makes

@@ -90,6 +90,7 @@ class SBM(Baseline):
     nonlinear = False
     inductive = True
     likelihood_based = True
+    knows_isolated = True  # they are alike, and may be a block
 
     checks: ClassVar[Mapping[str, Check]] = {
         "n_starts": whole(1),

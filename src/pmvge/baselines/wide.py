@@ -16,6 +16,7 @@ from scipy.sparse import linalg as sparse_linalg
 
 from pmvge.baselines.eigen import turned
 from pmvge.baselines.flattening import flatten
+from pmvge.baselines.moments import CONSTANT, column_slices, squares
 from pmvge.errors import DivergedError, GraphError
 from pmvge.features import Features
 from pmvge.graph import MultiViewGraph
@@ -26,6 +27,7 @@ Solve = Callable[[Matrix], Matrix]
 DENSE = 10_000  # columns of a view whose block is held as a dense matrix
 ENTRIES = 50_000_000  # of a sparse block
 LEAST = 1e-9  # shrinkage: a block that is not invertible has no solutions
+ROUNDING = 1e-11  # of sums of squares, as a share of them
 
 
 class WidePencil:
@@ -41,75 +43,70 @@ class WidePencil:
         shrinkage: float,
         where: str,
     ) -> None:
-        flat = flatten(graph)
-        self.X, self.W, self.rows = X, flat.W, flat.parts
-        self.counts = flat.degrees if by_weight else np.ones(flat.W.shape[0])
-        self.columns: dict[str, slice] = {}
-        self.p = 0
-        for view, rows in X.items():
-            self.columns[view] = slice(self.p, self.p + rows.shape[1])
-            self.p += rows.shape[1]
+        nodes = flatten(graph)
+        self.X, self.W, self.rows = X, nodes.W, nodes.parts
+        self.counts = nodes.degrees if by_weight else np.ones(graph.n_nodes)
+        self.columns = column_slices(X)
+        self.p = sum(rows.shape[1] for rows in X.values())
         self.means = {view: self._mean(view) * center for view in X}
         shrinkage = max(shrinkage, LEAST)
-        self._keep, self._ridge, self._solvers = 1 - shrinkage, np.empty(self.p), {}
-        for view in X:
-            block, mass = self._block(view, where)
-            share = shrinkage * max(self._trace(view), np.finfo(float).tiny) / X[view].shape[1]
+        self._keep, self._ridge = 1 - shrinkage, np.empty(self.p)
+        self._solvers: dict[str, Solve] = {}
+        self._constant: set[str] = set()  # views that say nothing
+        for view, rows in X.items():
+            c = self.counts[self.rows[view]]
+            total = float(squares(rows, c).sum())
+            spread = total - float(c.sum() * self.means[view] @ self.means[view])
+            if spread <= CONSTANT * total:
+                self._constant.add(view)
+            # No less than rounding, which a constant view has nothing but.
+            share = max(shrinkage * spread, ROUNDING * total) / rows.shape[1] or 1.0
             self._ridge[self.columns[view]] = share
-            mean = self.means[view] * np.sqrt(self._keep * mass)
-            self._solvers[view] = _solver(self._keep * block, share, mean)
+            self._solvers[view] = self._solver(view, share, where)
 
     def _mean(self, view: str) -> Matrix:
         c = self.counts[self.rows[view]]
         mean: Matrix = np.asarray(self.X[view].T.astype(np.float64) @ c).ravel()
         return mean / c.sum() if c.sum() > 0 else mean
 
-    def _block(self, view: str, where: str) -> tuple[Matrix | sparse.csc_array, float]:
-        """X^T C X before centring, and the sum of C."""
-        X, c = self.X[view], self.counts[self.rows[view]]
-        if isinstance(X, np.ndarray) and X.shape[1] > DENSE:
-            raise GraphError(
-                f"{where}: view {view!r} has {X.shape[1]:,} dense columns; at most {DENSE:,} are "
-                "taken. Project them first"
-            )
+    def _solver(self, view: str, ridge: float, where: str) -> Solve:
+        """Solutions with a view's block of G."""
+        X, c, mean = self.X[view], self.counts[self.rows[view]], self.means[view]
         C = sparse.diags_array(c)
+        if isinstance(X, np.ndarray):
+            if X.shape[1] > DENSE:
+                raise GraphError(
+                    f"{where}: view {view!r} has {X.shape[1]:,} dense columns; at most {DENSE:,} "
+                    "are taken. Project them first"
+                )
+            centred = X - mean
+            return _dense_solver(self._keep * (centred.T @ (C @ centred)), ridge)
         gram = X.T.astype(np.float64) @ (C @ X)
-        if not sparse.issparse(gram):
-            return np.asarray(gram), float(c.sum())
         if X.shape[1] <= DENSE:
-            return gram.toarray(), float(c.sum())
+            block = gram.toarray() - c.sum() * np.outer(mean, mean)
+            return _dense_solver(self._keep * block, ridge)
         if gram.nnz > ENTRIES:
             raise GraphError(
                 f"{where}: the {X.shape[1]:,} columns of view {view!r} occur together in "
                 f"{gram.nnz:,} pairs; at most {ENTRIES:,} are taken. Hash or project them first"
             )
-        return gram.tocsc(), float(c.sum())
-
-    def _trace(self, view: str) -> float:
-        """Of the centred block."""
-        X, c = self.X[view], self.counts[self.rows[view]]
-        squares = X.astype(np.float64) ** 2 if isinstance(X, np.ndarray) else X.multiply(X)
-        total = float(np.sum(squares.T @ c))
-        return total - float(c.sum() * self.means[view] @ self.means[view])
+        return _sparse_solver(self._keep * gram, ridge, mean * np.sqrt(self._keep * c.sum()))
 
     def _forward(self, psi: Matrix) -> Matrix:
-        """Centred rows times psi: (p, k) to (n, k)."""
-        return np.concatenate(
-            [
-                X @ psi[self.columns[v]] - self.means[v] @ psi[self.columns[v]]
-                for v, X in self.X.items()
-            ]
-        )
+        """Centred rows times psi: (p,) to (n,)."""
+        Y = np.zeros(self.W.shape[0])
+        for view in self.X.keys() - self._constant:
+            part = psi[self.columns[view]]
+            Y[self.rows[view]] = self.X[view] @ part - self.means[view] @ part
+        return Y
 
     def _backward(self, Y: Matrix) -> Matrix:
-        """Their transpose: (n, k) to (p, k)."""
-        return np.concatenate(
-            [
-                X.T @ Y[self.rows[v]]
-                - np.multiply.outer(self.means[v], Y[self.rows[v]].sum(axis=0))
-                for v, X in self.X.items()
-            ]
-        )
+        """Their transpose: (n,) to (p,)."""
+        psi = np.zeros(self.p)
+        for view in self.X.keys() - self._constant:
+            part = Y[self.rows[view]]
+            psi[self.columns[view]] = self.X[view].T @ part - self.means[view] * part.sum()
+        return psi
 
     def times_H(self, psi: Matrix) -> Matrix:
         """H psi."""
@@ -117,8 +114,8 @@ class WidePencil:
 
     def times_G(self, psi: Matrix) -> Matrix:
         """G psi, shrinkage included."""
-        weighted = (self.counts * self._forward(psi).T).T
-        return np.asarray(self._keep * self._backward(weighted) + (self._ridge * psi.T).T)
+        spread = self._backward(self.counts * self._forward(psi))
+        return np.asarray(self._keep * spread + self._ridge * psi)
 
     def solve_G(self, psi: Matrix) -> Matrix:
         """The solution of G x = psi."""
@@ -130,7 +127,9 @@ class WidePencil:
         def operator(times: Solve) -> sparse_linalg.LinearOperator:
             return sparse_linalg.LinearOperator((self.p, self.p), matvec=times, dtype=np.float64)
 
-        k = min(k, self.p - 2)
+        k, start = min(k, self.p - 2), self.solve_G(rng.normal(size=self.p))
+        if not self.times_H(start).any():
+            return np.zeros(0), np.zeros((self.p, 0))
         try:
             values, psi = sparse_linalg.eigsh(
                 operator(self.times_H),
@@ -138,7 +137,7 @@ class WidePencil:
                 M=operator(self.times_G),
                 Minv=operator(self.solve_G),
                 which="LA",
-                v0=self.solve_G(rng.normal(size=self.p)),
+                v0=start,
             )
         except sparse_linalg.ArpackNoConvergence as error:
             raise DivergedError(
@@ -148,12 +147,15 @@ class WidePencil:
         return values[order], turned(psi[:, order])
 
 
-def _solver(block: Matrix | sparse.csc_array, ridge: float, mean: Matrix) -> Solve:
+def _dense_solver(block: Matrix, ridge: float) -> Solve:
+    """Solutions with block + ridge I."""
+    shifted = block + ridge * np.eye(len(block))
+    factor = linalg.cho_factor(shifted, overwrite_a=True, check_finite=False)
+    return lambda b: np.asarray(linalg.cho_solve(factor, b, check_finite=False))
+
+
+def _sparse_solver(block: sparse.csr_array, ridge: float, mean: Matrix) -> Solve:
     """Solutions with block + ridge I - mean mean^T, the last term by Sherman and Morrison."""
-    if isinstance(block, np.ndarray):
-        shifted = block + ridge * np.eye(len(block)) - np.outer(mean, mean)
-        factor = linalg.cho_factor(shifted, overwrite_a=True, check_finite=False)
-        return lambda b: np.asarray(linalg.cho_solve(factor, b, check_finite=False))
     plain = sparse_linalg.splu((block + ridge * sparse.eye_array(len(mean))).tocsc()).solve
     of_mean = plain(mean)
     left = max(1 - float(mean @ of_mean), 1e-12)  # 0: all of the mean's direction is centred away
