@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import pickle
 import resource
 import subprocess
@@ -144,7 +145,8 @@ def child(task: str, folder: str = "", name: str = "") -> Any:
 def ask(*words: str) -> Any:
     """What this script prints when it is started anew."""
     command = [sys.executable, __file__, "--child", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    settings = {"GOMP_SPINCOUNT": "10000", **os.environ}  # as the command line has it
+    done = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
     return json.loads(done.stdout.splitlines()[-1])

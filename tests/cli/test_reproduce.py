@@ -1,0 +1,109 @@
+"""``pmvge reproduce``: listed, run, gone on with, and the same on screen, on disk and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pmvge.cli import app
+from pmvge.errors import InputError, ParameterError
+from pmvge.experiments import recipe as recipes
+
+RECIPE = """
+title = "Small"
+experiment = "citation"
+summary = "Two methods on a few papers."
+repetitions = 2
+notes = ["Chosen by hand."]
+[options]
+setting = "B"
+[options.goals.LPP]
+accuracy = 1
+[[methods]]
+label = "raw words"
+method = "features"
+[[methods]]
+label = "LPP"
+method = "LPP"
+settings = { n_components = 2 }
+paper = { accuracy = [54.8, 2.43] }
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place with data in Cora's layout and two recipes, one of which lacks its data."""
+    data = tmp_path / "data" / "cora"
+    data.mkdir(parents=True)
+    words = "\n".join(
+        "\t".join([str(i), *("1" if (i + k) % 3 == 0 or k == i % 5 else "0" for k in range(8))])
+        + f"\tfield {i % 3}"
+        for i in range(40)
+    )
+    (data / "cora.content").write_text(words + "\n")
+    (data / "cora.cites").write_text("".join(f"{i}\t{(i + 3) % 40}\n" for i in range(40)))
+    home = tmp_path / "recipes"
+    home.mkdir()
+    (home / "small.toml").write_text(RECIPE)
+    monkeypatch.setattr(recipes, "HOME", home)
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str) -> str:
+    words = ["reproduce", *arguments]
+    if arguments:
+        words += ["-o", str(folder / "results"), "--data", str(folder / "data")]
+    result = CliRunner().invoke(app, words, env={"COLUMNS": "120"})
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_experiments_are_listed(folder):
+    assert "small" in run(folder)
+
+
+def test_a_run_prints_ours_beside_the_papers_and_leaves_pages(folder):
+    said = run(folder, "small")
+    assert "54.8 ± 2.43" in said
+    assert "goal met: LPP, task 1, accuracy: wanted >= 1" in said
+    results = folder / "results" / "small"
+    content = json.loads((results / "results.json").read_text())
+    assert len(content["jobs"]) == 4
+    table = (results / "table.md").read_text()
+    assert "| LPP |" in table
+    assert "- Chosen by hand." in table
+    assert "54.8 ± 2.43" in (results / "index.html").read_text()
+    before = {path: path.stat().st_mtime_ns for path in results.glob("jobs/*")}
+    (tables,) = json.loads(run(folder, "small", "--json"))
+    assert {path: path.stat().st_mtime_ns for path in results.glob("jobs/*")} == before
+    assert tables["tables"][0]["columns"][0] == "method"
+    assert tables["goals"][0]["met"] is True
+
+
+def test_rows_and_repetitions_may_be_chosen(folder):
+    run(folder, "small", "--methods", "LPP", "--repetitions", "1")
+    results = folder / "results" / "small"
+    assert [path.name for path in results.glob("jobs/*")] == ["LPP-0.json"]
+    with pytest.raises(ParameterError, match=r"unknown method 'LLP'.*did you mean 'LPP'"):
+        run(folder, "small", "--methods", "LLP")
+
+
+def test_all_writes_one_page_and_leaves_out_what_has_no_data(folder):
+    run(folder, "all")
+    page = (folder / "results" / "index.html").read_text()
+    assert "Small" in page
+    assert "Two methods on a few papers." in page
+    for file in (folder / "data" / "cora").iterdir():
+        file.unlink()
+    with pytest.raises(InputError, match="cora"):
+        run(folder, "small")
+
+
+def test_an_unknown_experiment_lists_the_known_ones(folder):
+    with pytest.raises(ParameterError, match=r"unknown experiment 'smal'.*did you mean 'small'"):
+        run(folder, "smal")
