@@ -29,7 +29,7 @@ def test_every_recipe_is_whole(name):
         if entry.method not in METHODS:
             continue
         known = inspect.signature(METHODS[entry.method]).parameters
-        own = {"unit", "link_steps"}  # of the experiments
+        own = {"unit", "link_steps", "image_components"}  # of the experiments
         assert {*entry.settings, *entry.search} <= {*known, *own}, entry.label
         assert bool(entry.search) <= (recipe.trials > 0)
 

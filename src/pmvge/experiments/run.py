@@ -22,12 +22,28 @@ from typing import Any
 import torch
 
 from pmvge.errors import choose
+from pmvge.experiments.attributes import AttributeRanking
 from pmvge.experiments.base import Experiment, Job, Result
+from pmvge.experiments.cdmca import WeakSignals
 from pmvge.experiments.citation import Citation
+from pmvge.experiments.classifier import Classifier
+from pmvge.experiments.consistency import Consistency
+from pmvge.experiments.figure2 import Figure2
+from pmvge.experiments.locality import Locality
 from pmvge.experiments.recipe import Recipe
+from pmvge.experiments.sbm import Blocks
 from pmvge.storage import replace_file
 
-EXPERIMENTS: dict[str, type[Experiment]] = {"citation": Citation}
+EXPERIMENTS: dict[str, type[Experiment]] = {
+    "citation": Citation,
+    "attributes": AttributeRanking,
+    "locality": Locality,
+    "figure2": Figure2,
+    "consistency": Consistency,
+    "cdmca": WeakSignals,
+    "sbm": Blocks,
+    "classifier": Classifier,
+}
 
 LIBRARIES = ("pmvge", "torch", "numpy", "scipy", "scikit-learn", "gensim", "cca-zoo", "optuna")
 

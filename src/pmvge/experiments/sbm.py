@@ -1,0 +1,213 @@
+r"""Section 3.6: the stochastic block model as PMvGE, in two ways.
+
+Links :math:`w_{ij} \sim \mathrm{Poisson}(\beta^{(c_i, c_j)})` for nodes of known blocks. One view
+of one-hot membership vectors with a linear map gives
+:math:`\mu_{ij} = \alpha \exp\langle\psi^{c_i}, \psi^{c_j}\rangle`; one view per block with f = 0
+gives :math:`\mu_{ij} = \alpha^{(c_i, c_j)}`. Both are compared with the block model's own maximum
+likelihood estimate, the mean weight of each pair of blocks, and with the true :math:`\beta`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from plotly.graph_objects import Figure
+from torch import nn
+
+from pmvge.experiments.base import Drawing, Experiment, Goal, Job, Result, Summary, Table
+from pmvge.graph import MultiViewGraph
+from pmvge.model import PMvGE
+from pmvge.report.palette import HUES
+
+Array = NDArray[np.float64]
+
+# Range of the densities within a block, and between blocks.
+MODELS = {
+    "dense within blocks": ((0.8, 1.4), (0.12, 0.25)),
+    "dense between blocks": ((0.1, 0.2), (0.5, 1.0)),
+}
+
+
+class Blocks(Experiment):
+    """Jobs are kinds of block model times repetitions."""
+
+    options: ClassVar[Mapping[str, Any]] = {
+        "n_blocks": 6,
+        "block_size": 40,
+        "dimensions": [1, 2, 3, 4, 5, 6, 8],
+        "max_steps": 600,
+        "learning_rate": 0.05,
+    }
+
+    def jobs(self) -> list[Job]:
+        """Repetition after repetition."""
+        return [
+            Job(model, str(repetition))
+            for repetition in range(self.recipe.repetitions)
+            for model in MODELS
+        ]
+
+    def run(self, job: Job) -> Result:
+        """All ways on one graph."""
+        started = time.perf_counter()
+        rng = np.random.default_rng(
+            [self.recipe.seed, list(MODELS).index(job.row), int(job.column)]
+        )
+        beta = self.draw_beta(rng, *MODELS[job.row])
+        c = np.repeat(np.arange(len(beta)), self.settings["block_size"])
+        W = np.triu(rng.poisson(beta[c][:, c]), 1).astype(np.float64)
+        own = densities(W, c)
+        by_views = self.one_view_per_block(W, c)
+        by_map = [self.one_hot(W, c, K, int(job.column)) for K in self.settings["dimensions"]]
+        return {
+            "truth": [log_distance(mu, beta) for mu in by_map],
+            "own": [log_distance(mu, own) for mu in by_map],
+            "own_truth": log_distance(own, beta),
+            "views": log_distance(by_views, own),
+            "seconds": time.perf_counter() - started,
+        }
+
+    def draw_beta(
+        self, rng: np.random.Generator, within: tuple[float, float], between: tuple[float, float]
+    ) -> Array:
+        """Symmetric densities, (C, C)."""
+        C = self.settings["n_blocks"]
+        upper = np.triu(rng.uniform(*between, size=(C, C)), 1)
+        return np.asarray(upper + upper.T + np.diag(rng.uniform(*within, size=C)))
+
+    def one_hot(self, W: Array, c: NDArray[np.int64], K: int, seed: int) -> Array:
+        """One view of one-hot memberships with a linear map into K dimensions."""
+        one_hot = np.eye(self.settings["n_blocks"])
+        model = PMvGE(
+            K,
+            encoder="linear",
+            similarity="inner",
+            standardize=False,
+            batch_size=len(c) ** 2,  # all links and all pairs in every step
+            max_steps=self.settings["max_steps"],
+            learning_rate=self.settings["learning_rate"],
+            schedule="cosine",
+            patience=None,
+            random_state=seed,
+            progress=False,
+        ).fit(MultiViewGraph({"node": one_hot[c]}, {("node", "node"): W}))
+        return model.intensity("node", one_hot, "node", one_hot)
+
+    def one_view_per_block(self, W: Array, c: NDArray[np.int64]) -> Array:
+        """d = c and f = 0: mu is alpha."""
+        names = [f"block {d}" for d in range(self.settings["n_blocks"])]
+        rows = [np.flatnonzero(c == d) for d in range(len(names))]
+        links = {
+            (names[d], names[e]): W[np.ix_(rows[d], rows[e])]
+            for d in range(len(names))
+            for e in range(d, len(names))
+        }
+        graph = MultiViewGraph(dict(zip(names, map(len, rows), strict=True)), links)
+        encoder: Any = {name: Zero() for name in names}
+        model = PMvGE(1, encoder=encoder, similarity="inner", progress=False).fit(graph)
+        order = [model.view_names_.index(name) for name in names]
+        return model.alpha_[np.ix_(order, order)]
+
+    def summarize(self, results: Mapping[Job, Result]) -> Summary:
+        """The error of beta against K."""
+        dimensions, figure = self.settings["dimensions"], Figure()
+        rows, goals = [], []
+        for color, model in zip(HUES, MODELS, strict=False):
+            mine = [result for job, result in results.items() if job.row == model]
+            if not mine:
+                continue
+            truth, own = (np.median([r[key] for r in mine], axis=0) for key in ("truth", "own"))
+            limit = float(np.median([r["own_truth"] for r in mine]))
+            views = float(np.median([r["views"] for r in mine]))
+            for K, to_truth, to_own in zip(dimensions, truth, own, strict=True):
+                rows.append([model, f"one-hot, K = {K}", f"{to_truth:.4f}", f"{to_own:.1e}"])
+            rows.append([model, "one view per block", f"{limit:.4f}", f"{views:.1e}"])
+            figure.add_scatter(
+                x=[K for _ in mine for K in dimensions],
+                y=[value for result in mine for value in result["truth"]],
+                mode="markers",
+                marker={"color": color, "opacity": 0.4},
+                showlegend=False,
+            )
+            figure.add_scatter(
+                x=dimensions, y=truth.tolist(), line={"color": color}, name=f"{model}: one-hot"
+            )
+            figure.add_scatter(
+                x=[dimensions[0], dimensions[-1]],
+                y=[limit, limit],
+                mode="lines",
+                line={"color": color, "dash": "dash"},
+                name=f"{model}: one view per block",
+            )
+            goals += _goals(model, dimensions, own, views)
+        figure.update_layout(
+            template="plotly_white",
+            xaxis={"title": "dimension K of the one-hot model", "tickvals": dimensions},
+            yaxis={
+                "title": "root mean square error of log β",
+                "type": "log",
+                "tickvals": [0.02, 0.05, 0.1, 0.2, 0.5, 1],
+            },
+        )
+        drawing = Drawing(
+            "Error of the block densities: with one-hot memberships against K (points: graphs, "
+            "line: median), and with one view per block (dashed), which is the block model's own "
+            "estimate. Blocks that are dense within are found as well once K is large enough; "
+            "blocks that avoid themselves never are, for no inner product of a vector with itself "
+            "is negative.",
+            figure,
+        )
+        caption = (
+            "Root mean square distance of log μ from the true log β and from the block model's own "
+            f"estimate: medians of {self.recipe.repetitions} graphs"
+        )
+        columns = ["densities", "PMvGE", "from the truth", "from the block model"]
+        return Summary([Table(caption, columns, rows)], [drawing] if rows else [], goals)
+
+
+def _goals(model: str, dimensions: list[int], own: Array, views: float) -> list[Goal]:
+    goals = [
+        Goal(
+            f"{model}: one view per block against the block model's estimate",
+            "equal (1e-9)",
+            f"{views:.0e}",
+            views < 1e-9,
+        )
+    ]
+    if model == next(iter(MODELS)):
+        goals.append(
+            Goal(
+                f"{model}: one-hot, K = {dimensions[-1]}, against the same",
+                "within 1 %",
+                f"{100 * own[-1]:.2f} %",
+                bool(own[-1] < 0.01),
+            )
+        )
+    return goals
+
+
+class Zero(nn.Module):
+    """f = 0."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return zeros, (n, 1)."""
+        return torch.zeros(len(x), 1)
+
+
+def densities(W: Array, c: NDArray[np.int64]) -> Array:
+    """The block model's maximum likelihood estimate: total weight over number of pairs, (C, C)."""
+    Z = np.eye(c.max() + 1)[c]
+    sizes = Z.sum(axis=0)
+    weight = Z.T @ (W + W.T) @ Z  # within a block every pair stands twice
+    return np.asarray(weight / (np.outer(sizes, sizes) - np.diag(sizes)))
+
+
+def log_distance(mu: Array, nu: Array) -> float:
+    """Root mean square of the difference of logarithms over unordered pairs of blocks."""
+    gap = (np.log(mu) - np.log(nu))[np.triu_indices(len(mu))]
+    return float(np.sqrt(np.mean(gap**2)))
