@@ -159,7 +159,7 @@ def _goals(goals: Sequence[Goal]) -> str:
 
 def _figure(drawing: Drawing) -> str:
     figure = drawing.figure.update_layout(template="plotly_white", margin={"t": 40})
-    plot = figure.to_html(include_plotlyjs=False, full_html=False, config={"displaylogo": False})
+    plot = figure.to_html(include_plotlyjs=False, full_html=False, config={"displayModeBar": False})
     return (
         f'<figure><div class="plot">{plot}</div>'
         f"<figcaption>{html.escape(drawing.caption)}</figcaption></figure>"
