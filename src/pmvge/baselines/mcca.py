@@ -49,4 +49,4 @@ class MCCA(AlignedMethod):
     def _method(self, n_components: int) -> Any:
         from cca_zoo import linear
 
-        return linear.MCCA(n_components, center=False, shrinkage=float(self.shrinkage))
+        return linear.MCCA(n_components, center=False, shrinkage=float(self.shrinkage), pca=False)
