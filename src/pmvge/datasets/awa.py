@@ -1,0 +1,243 @@
+"""Animals with Attributes: 50 classes of animals, 85 attributes, and images as feature vectors.
+
+Read in the publishers' own layouts. The class level, the same in AwA1 and AwA2:
+
+- ``classes.txt`` and ``predicates.txt``: lines ``<number from 1> <name>``;
+- ``predicate-matrix-binary.txt``: a line of 85 zeros and ones for each class;
+- ``predicate-matrix-continuous.txt``: the same with 0 to 100, and -1 where nothing is known.
+
+Images:
+
+- AwA1, DeCAF: ``Features/decaf/<class>/<image>.txt``, one file of 4,096 numbers for each image;
+- AwA2, ResNet101: ``Features/ResNet101/AwA2-features.txt``, a line of 2,048 numbers for each image,
+  ``AwA2-labels.txt``, a line with its class, from 1, and ``AwA2-filenames.txt``, one with its name.
+
+A data set's folder is ``awa``, ``awa1`` or ``awa2`` in the data folder. Files lie in it directly,
+or as they are packed, in ``Animals_with_Attributes`` or ``Animals_with_Attributes2``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmvge.datasets.download import data_folder
+from pmvge.errors import InputError, choose
+
+FOLDERS = ("awa", "awa1", "awa2")
+PACKED = (".", "Animals_with_Attributes", "Animals_with_Attributes2")
+# What is read of each publication, below any of the folders above.
+IMAGES = {"awa1": "Features/decaf", "awa2": "Features/ResNet101"}
+COLUMNS = {"awa1": 4096, "awa2": 2048}
+SOURCES = {
+    "awa1": "the DeCAF features of AwA1, https://cvml.ista.ac.at/AwA/ (AwA-features-decaf)",
+    "awa2": "https://cvml.ista.ac.at/AwA2/AwA2-features.zip (301 MB, "
+    "md5 b1735c7b8a9044b1d51903b4c9e9fcd5)",
+}
+BASE = "https://cvml.ista.ac.at/AwA2/AwA2-base.zip (32 KB, md5 27998437f72823d8ac314257682b57ca)"
+# Attributes that are no words, in words.
+PARTS: dict[str, tuple[str, ...]] = {
+    "toughskin": ("tough", "skin"), "longleg": ("long", "leg"), "longneck": ("long", "neck"),
+    "chewteeth": ("chew", "teeth"), "meatteeth": ("meat", "teeth"), "buckteeth": ("buck", "teeth"),
+    "strainteeth": ("strain", "teeth"), "flys": ("flies",), "quadrapedal": ("quadrupedal",),
+    "newworld": ("new", "world"), "oldworld": ("old", "world"), "nestspot": ("nest", "spot"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Attributes:
+    """Which attributes the classes have."""
+
+    classes: tuple[str, ...]
+    attributes: tuple[str, ...]
+    binary: NDArray[np.int64]  # (classes, attributes), 0 or 1
+    strength: NDArray[np.float64]  # the same, 0 to 100, NaN where nothing is known
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Images as rows, and the class of each."""
+
+    features: NDArray[np.float32]  # (n, p)
+    labels: NDArray[np.int64]  # (n,) positions in ``classes``
+    names: tuple[str, ...]
+
+
+def load_attributes(data: str | Path | None = None) -> Attributes:
+    """Read the class level from a data folder, by default the one of ``data_folder()``."""
+    files = ("classes.txt", "predicates.txt", "predicate-matrix-binary.txt")
+    place = _find(data, FOLDERS, (*files, "predicate-matrix-continuous.txt"), BASE)
+    classes, attributes = (_names(place / name) for name in files[:2])
+    shape = (len(classes), len(attributes))
+    binary = _matrix(place / files[2], shape)
+    if not np.isin(binary, (0, 1)).all():
+        raise InputError(f"{place / files[2]}: expected zeros and ones only")
+    strength = _matrix(place / "predicate-matrix-continuous.txt", shape)
+    strength[strength < 0] = np.nan
+    return Attributes(classes, attributes, binary.astype(np.int64), strength)
+
+
+def load_images(
+    kind: str,
+    classes: tuple[str, ...],
+    data: str | Path | None = None,
+    *,
+    per_class: int | None = None,
+    seed: int = 0,
+    columns: int | None = None,
+) -> Images:
+    """Read images: all, or ``per_class`` of each class, drawn with ``seed``; sorted by class.
+
+    ``kind`` is "awa1" (DeCAF) or "awa2" (ResNet101); ``columns`` is what is expected of a row, by
+    default what is published.
+    """
+    choose("images", kind, IMAGES)
+    p = COLUMNS[kind] if columns is None else columns
+    folders = (kind, "awa")
+    if kind == "awa1":
+        place = _find(data, folders, tuple(f"{IMAGES[kind]}/{c}" for c in classes), SOURCES[kind])
+        files = [sorted((place / IMAGES[kind] / c).glob("*.txt")) for c in classes]
+        labels = np.repeat(np.arange(len(classes)), [len(found) for found in files])
+        rows = _draw(labels, classes, per_class, seed, place / IMAGES[kind])
+        paths = [path for found in files for path in found]
+        chosen = [paths[row] for row in rows]
+        features = np.stack([_row(str(path), _bytes(path).split(), p) for path in chosen])
+        return Images(features, labels[rows], tuple(path.stem for path in chosen))
+    wanted = tuple(
+        f"{IMAGES[kind]}/AwA2-{what}.txt" for what in ("features", "labels", "filenames")
+    )
+    place = _find(data, folders, wanted, SOURCES[kind])
+    labels = _labels(place / wanted[1], len(classes))
+    names = _bytes(place / wanted[2]).decode(errors="replace").split()
+    if len(names) != len(labels):
+        raise InputError(
+            f"{place / wanted[2]}: expected {len(labels)} names, one for each label, "
+            f"got {len(names)}"
+        )
+    rows = _draw(labels, classes, per_class, seed, place / wanted[1])
+    features = _lines(place / wanted[0], rows, len(labels), p)
+    return Images(features, labels[rows], tuple(names[row] for row in rows))
+
+
+# -- finding and reading --------------------------------------------------------------------
+
+
+def _find(
+    data: str | Path | None, folders: tuple[str, ...], files: tuple[str, ...], source: str
+) -> Path:
+    """The first place that has the first of the files; an error unless it has them all."""
+    root = data_folder() if data is None else Path(data)
+    places = [root / folder / packed for folder in folders for packed in PACKED]
+    try:
+        place = next((place for place in places if (place / files[0]).exists()), None)
+        missing = [file for file in files if place is not None and not (place / file).exists()]
+    except OSError as error:
+        raise InputError(f"{root}: cannot look for {files[0]}: {error}") from error
+    if place is None or missing:
+        looked = [str(place or root / folder) for folder in (folders if place is None else [""])]
+        raise InputError(
+            f"{(missing or files)[0]} is not in {' or '.join(looked)}: get {source}, unpack it in "
+            f"{root / folders[0]}, or set PMVGE_DATA to the folder that holds {folders[0]!r}"
+        )
+    return place
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
+
+
+def _text_lines(path: Path) -> list[bytes]:
+    return _bytes(path).rstrip().splitlines()
+
+
+def _names(path: Path) -> tuple[str, ...]:
+    names = []
+    for number, line in enumerate(_text_lines(path), start=1):
+        fields = line.split()
+        if len(fields) != 2 or fields[0] != str(number).encode():
+            raise InputError(f"{path}, line {number}: expected '{number} <name>', got {line!r}")
+        names.append(fields[1].decode(errors="replace"))
+    return tuple(names)
+
+
+def _matrix(path: Path, shape: tuple[int, int]) -> NDArray[np.float64]:
+    lines = _text_lines(path)
+    if len(lines) != shape[0]:
+        raise InputError(f"{path}: expected {shape[0]} lines, one a class, got {len(lines)}")
+    rows = [_row(f"{path}, line {k}", line.split(), shape[1]) for k, line in enumerate(lines, 1)]
+    return np.array(rows, np.float64)
+
+
+def _row(where: str, fields: list[bytes], p: int) -> NDArray[np.float32]:
+    if len(fields) != p:
+        raise InputError(f"{where}: expected {p} numbers, got {len(fields)}")
+    try:
+        row = np.array(fields, dtype=np.bytes_).astype(np.float32)
+    except ValueError as error:
+        raise InputError(f"{where}: expected {p} numbers: {error}") from error
+    if not np.isfinite(row).all():
+        raise InputError(f"{where}: expected finite numbers")
+    return row
+
+
+def _labels(path: Path, n_classes: int) -> NDArray[np.int64]:
+    labels = []
+    for number, line in enumerate(_text_lines(path), start=1):
+        if not line.strip().isdigit() or not 1 <= int(line) <= n_classes:
+            raise InputError(
+                f"{path}, line {number}: expected a class from 1 to {n_classes}, got {line!r}"
+            )
+        labels.append(int(line) - 1)
+    return np.array(labels, np.int64)
+
+
+def _draw(
+    labels: NDArray[np.int64],
+    classes: tuple[str, ...],
+    per_class: int | None,
+    seed: int,
+    where: Path,
+) -> NDArray[np.int64]:
+    """Rows, class by class: all of them, or as many as wanted."""
+    rng, rows = np.random.default_rng(seed), []
+    for k, name in enumerate(classes):
+        mine = np.flatnonzero(labels == k)
+        if len(mine) < (per_class or 1):
+            raise InputError(
+                f"{where}: expected at least {per_class or 1} images of {name}, got {len(mine)}"
+            )
+        rows.append(mine if per_class is None else np.sort(rng.permutation(mine)[:per_class]))
+    return np.concatenate(rows)
+
+
+def _lines(path: Path, rows: NDArray[np.int64], n: int, p: int) -> NDArray[np.float32]:
+    """Some lines of a large file; the others are counted, but not read as numbers."""
+    features = np.empty((len(rows), p), np.float32)
+    place = dict(zip(rows.tolist(), range(len(rows)), strict=True))
+    count = 0
+    try:
+        with path.open("rb") as stream:
+            for count, line in _numbered(stream):
+                if (at := place.get(count - 1)) is not None:
+                    features[at] = _row(f"{path}, line {count}", line.split(), p)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
+    if count != n:
+        raise InputError(f"{path}: expected {n} lines, one for each label, got {count}")
+    return features
+
+
+def _numbered(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    number = 0
+    for line in stream:
+        if line.strip():
+            number += 1
+            yield number, line

@@ -1,0 +1,112 @@
+"""Word vectors as text: GloVe's files, and word2vec's.
+
+A line is ``word v1 v2 ... vp``, with one space between. word2vec writes a first line ``n p`` as
+well, GloVe does not. Files have millions of lines: numbers are read of the wanted words only, but
+every line must have the right number of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmvge.errors import InputError
+
+Vector = NDArray[np.float32]
+
+SEPARATORS = re.compile(r"[-+_\s]+")  # between the words of a name
+
+
+def load_vectors(
+    path: str | Path, names: Sequence[str], parts: Mapping[str, Sequence[str]] | None = None
+) -> Vector:
+    """The vectors of some names, (n, p), in their order.
+
+    A name that is not a word of the file is the mean of its parts: the words between its hyphens,
+    plus signs, underscores and spaces, or those that ``parts`` gives for it. The first line of a
+    word counts.
+    """
+    path = Path(path)
+    spelled = {name: _parts(name, parts or {}) for name in names}
+    wanted = {word for name, words in spelled.items() for word in (name, *words)}
+    found = read_words(path, wanted)
+    rows, missing = [], []
+    for name, words in spelled.items():
+        if name in found:
+            rows.append(found[name])
+        elif words and all(word in found for word in words):
+            rows.append(np.mean([found[word] for word in words], axis=0, dtype=np.float32))
+        else:
+            missing.append(" + ".join(words) if words else name)
+    if missing:
+        raise InputError(f"{path}: no vectors of {len(missing)} names: {', '.join(missing)}")
+    of = dict(zip(spelled, rows, strict=True))
+    return np.array([of[name] for name in names], np.float32).reshape(len(names), -1)
+
+
+def _parts(name: str, parts: Mapping[str, Sequence[str]]) -> list[str]:
+    words = parts.get(name) or [word for word in SEPARATORS.split(name) if word]
+    return [] if list(words) == [name] else list(words)
+
+
+def read_words(path: str | Path, words: Iterable[str]) -> dict[str, Vector]:
+    """The vectors of those words that the file has."""
+    path = Path(path)
+    wanted = {word.encode(): word for word in words}
+    found: dict[str, Vector] = {}
+    try:
+        with path.open("rb") as stream:
+            for number, word, values in _lines(path, stream):
+                if (name := wanted.get(word)) is not None and name not in found:
+                    found[name] = _numbers(f"{path}, line {number}", values)
+    except OSError as error:
+        raise InputError(f"{path}: cannot read word vectors: {error}") from error
+    return found
+
+
+def _lines(path: Path, stream: BinaryIO) -> Iterator[tuple[int, bytes, list[bytes]]]:
+    """The number of each line, its word, and its p values, not yet read as numbers."""
+    p, announced, count = 0, -1, 0
+    for number, line in enumerate(stream, start=1):
+        text = line.rstrip()
+        if number == 1 and len(header := text.split()) == 2 and all(map(bytes.isdigit, header)):
+            announced, p = int(header[0]), int(header[1])
+            continue
+        p = p or text.count(b" ")
+        got = text.count(b" ")
+        if got < p or p < 1:
+            raise InputError(f"{path}, line {number}: expected a word and {p or 'some'} numbers, "
+                             f"got {got} numbers")  # fmt: skip
+        word, *values = text.rsplit(b" ", p)
+        # GloVe has words with spaces in them (". . ."), but none that go on with a number.
+        if got > p and _is_number(word.rpartition(b" ")[2]):
+            raise InputError(f"{path}, line {number}: expected a word and {p} numbers, got {got}")
+        count += 1
+        yield number, word, values
+    if announced >= 0 and count != announced:
+        raise InputError(f"{path}: expected {announced} words, as line 1 says, got {count}")
+    if not count:
+        raise InputError(f"{path}: expected lines 'word v1 v2 ...', got none")
+
+
+def _is_number(text: bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _numbers(where: str, values: list[bytes]) -> Vector:
+    try:
+        numbers = np.array(values, dtype=np.bytes_).astype(np.float32)
+    except ValueError as error:
+        raise InputError(f"{where}: expected numbers: {error}") from error
+    if not np.isfinite(numbers).all():
+        raise InputError(f"{where}: expected finite numbers")
+    return numbers

@@ -1,0 +1,95 @@
+r"""Locality (section 6.2, the last paragraph): are data vectors that are alike alike afterwards?
+
+Spearman's rank correlation between :math:`\langle x, x' \rangle` and
+:math:`\langle f(x), f(x') \rangle`, over all pairs within a view: test images, which the model has
+not seen, and attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from plotly.graph_objects import Bar, Figure
+from scipy.stats import spearmanr
+
+from pmvge.experiments.attributes import ATTRIBUTE, IMAGE, AttributeRanking
+from pmvge.experiments.base import Drawing, Job, Result, Summary, Table
+from pmvge.experiments.comparison import Metric, Part
+from pmvge.experiments.recipe import Entry
+
+
+class Locality(AttributeRanking):
+    """Correlations of the two views, for the same data and splits as task 3."""
+
+    metrics = (Metric(IMAGE, "images"), Metric(ATTRIBUTE, "attributes"))
+
+    def score(
+        self, entry: Entry, settings: Mapping[str, Any], repetition: int, part: Part
+    ) -> dict[str, float]:
+        """The correlation of each view."""
+        case = self.of[entry.label][1]
+        animals = self.animals(case.noise)
+        split = self.split(animals, case, repetition, part)
+        chosen = {name: value for name, value in settings.items() if name != "case"}
+        model, X = self.fitted(entry.method, chosen, animals, case, split.fit, repetition)
+        return {
+            IMAGE: rank_correlation(animals.images[split.ask], model.embed(IMAGE, X[split.ask])),
+            ATTRIBUTE: rank_correlation(animals.vectors, model.embeddings_[ATTRIBUTE]),
+        }
+
+    def summarize(self, results: Mapping[Job, Result]) -> Summary:
+        """Mean and deviation of each view's correlation; the paper's if the images are real."""
+        real = not self.recipe.simulated
+        columns = ["method"]
+        for metric in self.metrics:
+            columns += [metric.label, "paper"] if real else [metric.label]
+        rows, figure = [], Figure()
+        for entry in self.recipe.methods:
+            mine = [result["scores"] for job, result in results.items() if job.row == entry.label]
+            row = [entry.label]
+            for metric in self.metrics:
+                row.append(_spread([scores[metric.name] for scores in mine]))
+                if real:
+                    paper = entry.paper.get(metric.name)
+                    row.append(f"{paper[0]:g} ± {paper[1]:g}" if paper else "")
+            rows.append(row)
+            if mine:
+                values = {m.label: [scores[m.name] for scores in mine] for m in self.metrics}
+                figure.add_trace(
+                    Bar(
+                        x=list(values),
+                        y=[float(np.mean(v)) for v in values.values()],
+                        error_y={"array": [float(np.std(v)) for v in values.values()]},
+                        name=entry.label,
+                    )
+                )
+        done = min(
+            (sum(job.row == e.label for job in results) for e in self.recipe.methods), default=0
+        )
+        kind = "" if real else ", simulated images"
+        caption = f"{self.recipe.title}{kind}: Spearman's rank correlation, mean ± standard "
+        caption += f"deviation over {done} splits"
+        figure.update_layout(template="plotly_white", height=420, barmode="group")
+        figure.update_yaxes(title_text="Spearman's rank correlation", range=[-0.2, 1])
+        figure.update_xaxes(title_text="view")
+        shown = f"Rank correlation of inner products within a view, before and after{kind}: 1 if "
+        shown += "the encoders keep the order of all similarities, 0 if nothing of it is left."
+        drawings = [Drawing(shown, figure)] if results else []
+        return Summary([Table(caption, columns, rows)], drawings)
+
+
+def rank_correlation(X: NDArray[Any], Y: NDArray[Any]) -> float:
+    """Spearman's correlation of the inner products of X (n, p) and of Y (n, K), over pairs."""
+    pairs = np.triu_indices(len(X), k=1)
+    before, after = (np.asarray(Z, np.float64) @ np.asarray(Z, np.float64).T for Z in (X, Y))
+    return float(spearmanr(before[pairs], after[pairs]).statistic)
+
+
+def _spread(values: list[float]) -> str:
+    if not values:
+        return ""
+    deviation = f" ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.3f}{deviation}"

@@ -1,0 +1,87 @@
+"""Rank correlations of inner products within a view."""
+
+import numpy as np
+import pytest
+from scipy.stats import rankdata
+
+from pmvge.experiments.attributes import Animals
+from pmvge.experiments.base import Job
+from pmvge.experiments.locality import Locality, rank_correlation
+from pmvge.experiments.recipe import Entry, Recipe, load
+
+PAPER = {"image": [0.722, 0.058], "attribute": [0.811, 0.082]}
+
+
+def test_against_ranks_by_hand() -> None:
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(9, 4)), rng.normal(size=(9, 3))
+    before = [X[i] @ X[j] for i in range(9) for j in range(i)]
+    after = [Y[i] @ Y[j] for i in range(9) for j in range(i)]
+    expected = np.corrcoef(rankdata(before), rankdata(after))[0, 1]
+    assert rank_correlation(X, Y) == pytest.approx(expected)
+
+
+def test_a_rotation_keeps_everything_and_noise_nothing() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(80, 6))
+    Q = np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    assert rank_correlation(X, 3 * X @ Q) == pytest.approx(1)
+    assert abs(rank_correlation(X, rng.normal(size=(80, 6)))) < 0.1
+
+
+def small(*, simulated=True, noise=(0.1,)):
+    options = {
+        "settings": ["B"], "noise": list(noise), "train": 30, "test": 20, "validation": 5,
+    }  # fmt: skip
+    entry = Entry("linear", "CDMCA", {"n_components": 4}, paper=PAPER)
+    recipe = Recipe(
+        "small", "Small", "locality", "", seed=1, simulated=simulated, options=options,
+        methods=(entry,),
+    )  # fmt: skip
+    return Locality(recipe)
+
+
+def test_test_images_and_all_attributes_are_looked_at(monkeypatch) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(50) % 5
+    images = rng.normal(size=(5, 8))[labels] + 0.1 * rng.normal(size=(50, 8))
+    vectors = rng.normal(size=(6, 7)).astype(np.float32)
+    has = rng.random((5, 6)) < 0.5
+    has[:, 0] = True
+    animals = Animals(images.astype(np.float32), labels, has, vectors)
+    experiment = small()
+    monkeypatch.setattr(experiment, "animals", lambda noise: animals)
+    job = Job("linear", "0")
+    scores = experiment.run(job)["scores"]
+    entry, case = experiment.of["linear"]
+    split = experiment.split(animals, case, 0, "test")
+    model, _ = experiment.fitted("CDMCA", dict(entry.settings), animals, case, split.fit, 0)
+    Y = model.embed("image", animals.images[split.ask])
+    assert len(Y) == 20
+    assert scores["image"] == pytest.approx(rank_correlation(images[split.ask], Y), abs=1e-4)
+    V = model.embed("attribute", vectors)
+    assert scores["attribute"] == pytest.approx(rank_correlation(vectors, V), abs=1e-3)
+    # Classes are far apart, and stay so.
+    assert scores["image"] > 0.3
+
+
+def test_the_paper_stands_beside_real_images_only() -> None:
+    results = {
+        Job("linear", str(k)): {"scores": {"image": value, "attribute": 0.5}}
+        for k, value in enumerate((0.6, 0.8))
+    }
+    (table,) = small().summarize(results).tables
+    assert "simulated" in table.caption
+    assert table.rows == [["linear", "0.700 ± 0.141", "0.500 ± 0.000"]]
+    (table,) = small(simulated=False, noise=()).summarize(results).tables
+    assert "simulated" not in table.caption
+    assert table.rows[0][2] == "0.722 ± 0.058"
+    assert table.rows[0][4] == "0.811 ± 0.082"
+    assert small().summarize({}).tables[0].rows == [["linear", "", ""]]
+
+
+def test_the_recipe() -> None:
+    recipe = load("locality")
+    assert recipe.simulated
+    assert recipe.entry("PMvGE paper").paper == PAPER
+    assert len({job.row for job in Locality(recipe).jobs()}) == 6
