@@ -5,12 +5,14 @@ A test holds the page to what this would write, so it cannot fall behind.
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 from pmvge.methods import TABLE, Card, cards
 
 PAGE = Path(__file__).parents[1] / "methods.md"
+COSTS = Path(__file__).parents[2] / "benchmarks" / "results" / "methods.json"
 
 INTRODUCTION = """\
 # Other methods
@@ -91,7 +93,7 @@ closed form has and the likelihood has not; they fade as the graph grows.
 def page() -> str:
     """The whole page."""
     every = cards()
-    parts = [INTRODUCTION, *_table(every), ALIGNED]
+    parts = [INTRODUCTION, *_table(every), ALIGNED, *_costs()]
     for one in every:
         parts += ["\n", *_section(one)]
     return "".join(parts)
@@ -108,6 +110,25 @@ def _table(every: list[Card]) -> list[str]:
         lines.append("| " + " | ".join(cells + ["✓" if flag else "" for flag in flags]) + " |\n")
         if one.name == TABLE[-1]:
             lines.append("| | | | | | |\n")
+    return lines
+
+
+def _costs() -> list[str]:
+    """Seconds and memory, as the benchmark wrote them down."""
+    measured = json.loads(COSTS.read_text(encoding="utf-8"))
+    results = measured["results"]
+    lines = [
+        "\n## What each costs\n\n",
+        f"One fit of {results['data']} (2,708 papers, 1,433 words) with the default settings on "
+        f"{measured['versions']['threads']} cores; methods of two and more views get the papers "
+        "in two views at random. Seconds, and the peak of memory above that of the data "
+        "(`benchmarks/methods.py`).\n\n",
+        "| method | seconds | memory, MB |\n",
+        "| --- | --: | --: |\n",
+    ]
+    for row in results["methods"]:
+        memory = f"{row['memory_bytes'] / 1e6:.0f}"
+        lines.append(f"| {row['method']} | {row['seconds']:.1f} | {memory} |\n")
     return lines
 
 
