@@ -10,13 +10,8 @@ from sklearn.metrics import average_precision_score
 from pmvge.datasets.awa import load_attributes
 from pmvge.errors import InputError, PmvgeError
 from pmvge.experiments import attributes
-from pmvge.experiments.attributes import (
-    AttributeRanking,
-    Case,
-    average_precisions,
-    load_animals,
-    simulate_images,
-)
+from pmvge.experiments.animals import load_animals, simulate_images
+from pmvge.experiments.attributes import AttributeRanking, Case, average_precisions
 from pmvge.experiments.base import Job
 from pmvge.experiments.recipe import Entry, Recipe, load
 

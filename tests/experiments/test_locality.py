@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from pmvge.experiments.attributes import Animals
+from pmvge.experiments.animals import Animals
 from pmvge.experiments.base import Job
 from pmvge.experiments.locality import Locality, rank_correlation
 from pmvge.experiments.recipe import Entry, Recipe, load

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,104 +17,27 @@ import numpy as np
 from numpy.typing import NDArray
 from plotly.graph_objects import Figure, Scatter
 from plotly.subplots import make_subplots
-from scipy import sparse
 from sklearn.decomposition import PCA
 
-from pmvge.datasets.awa import PARTS, load_attributes, load_images
-from pmvge.datasets.awa import Attributes as ClassLevel
-from pmvge.datasets.download import data_folder
-from pmvge.datasets.vectors import load_vectors
 from pmvge.encoders import EncoderSpec
 from pmvge.errors import InputError, choose
+from pmvge.experiments.animals import (
+    ATTRIBUTE,
+    IMAGE,
+    Animals,
+    Array,
+    Index,
+    load_animals,
+)
 from pmvge.experiments.base import Drawing, Goal, Job, Result, Summary, Table
 from pmvge.experiments.comparison import Comparison, Metric, Part, spread
 from pmvge.experiments.recipe import Entry, Recipe
-from pmvge.graph import MultiViewGraph
 from pmvge.methods import METHODS
 
-Array = NDArray[Any]
-Index = NDArray[np.int64]
-
-IMAGE, ATTRIBUTE = "image", "attribute"
 POPULARITY = "popularity"  # attributes by how many images of the fit have them
 CEILING = "ceiling"  # simulated images only: the posterior of the class, from what it was drawn by
 SETTINGS = ("A", "B")
-SEED = 2018  # of the simulated images
-VECTORS = {  # where, in the data folder, and from whom
-    "word2vec": ("awa/attribute_word2vec_300d.txt", "lines 'attribute v1 ... v300'"),
-    "glove": (
-        "glove/glove.6B.300d.txt",
-        "it from https://nlp.stanford.edu/data/glove.6B.zip",
-    ),
-}
 AP = Metric("average_precision", "task 3, average precision")
-
-
-@dataclass(frozen=True, eq=False)
-class Animals:
-    """The two views and what links them."""
-
-    images: NDArray[np.float32]  # (n, p)
-    labels: Index  # (n,) classes
-    has: NDArray[np.bool_]  # (classes, attributes)
-    vectors: NDArray[np.float32]  # (attributes, 300)
-    chances: NDArray[np.float64] | None = None  # (n, classes), if the images are simulated
-
-    def graph(self, rows: Index, images: Array) -> MultiViewGraph:
-        """Some images, given as vectors, and all attributes."""
-        W = sparse.csr_array(self.has[self.labels[rows]].astype(np.float64))
-        views = {IMAGE: images, ATTRIBUTE: self.vectors}
-        return MultiViewGraph(views, {(IMAGE, ATTRIBUTE): W}, {IMAGE: rows})
-
-
-def load_animals(
-    data: Path | None, *, images: str, vectors: str, per_class: int, noise: float | None, seed: int
-) -> Animals:
-    """Real images ("awa1" or "awa2"), or simulated ones if there is a noise level."""
-    root = data_folder() if data is None else Path(data)
-    return _load(root, images, vectors, per_class, noise, seed)
-
-
-@lru_cache(maxsize=3)  # read, or drawn, once in a process
-def _load(
-    root: Path, images: str, vectors: str, per_class: int, noise: float | None, seed: int
-) -> Animals:
-    level = load_attributes(root)
-    file, how = VECTORS[choose("vectors", vectors, VECTORS)]
-    if not (root / file).is_file():
-        raise InputError(f"{file} is not in {root}: get {how}, and put it there")
-    V = load_vectors(root / file, level.attributes, PARTS)
-    has = level.binary > 0
-    if noise is not None:
-        X, labels, chances = simulate_images(level, noise, per_class)
-        return Animals(X, labels, has, V, chances)
-    found = load_images(images, level.classes, root, per_class=per_class, seed=seed)
-    return Animals(found.features, found.labels, has, V)
-
-
-def simulate_images(
-    level: ClassLevel, noise: float, per_class: int
-) -> tuple[NDArray[np.float32], Index, NDArray[np.float64]]:
-    r"""Feature vectors of images that do not exist, their classes, and :math:`P(c \mid z)`.
-
-    .. math:: z = a_c + s e, \quad h = \tanh(A z), \quad x = \max(0, B h + b)
-
-    with :math:`a_c` the class's strengths / 100 (unknown: 0), :math:`e \sim N(0, I)`, A (512, 85)
-    ~ N(0, 4/85), B (4096, 512) ~ N(0, 1/512), b ~ N(0, 0.01), drawn in the order A, B, b, e. At
-    every noise level s they are the same.
-    """
-    a = np.nan_to_num(level.strength) / 100
-    C, q = a.shape
-    rng = np.random.default_rng(SEED)
-    A = rng.normal(0, np.sqrt(4 / 85), (512, q))
-    B = rng.normal(0, np.sqrt(1 / 512), (4096, 512))
-    b = rng.normal(0, np.sqrt(0.01), 4096)
-    labels = np.repeat(np.arange(C), per_class)
-    z = a[labels] + noise * rng.normal(size=(len(labels), q))
-    x = np.maximum(0, np.tanh(z @ A.T) @ B.T + b)
-    log_p = -((z**2).sum(1)[:, None] - 2 * z @ a.T + (a**2).sum(1)) / (2 * noise**2)
-    p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
-    return x.astype(np.float32), labels, p / p.sum(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)

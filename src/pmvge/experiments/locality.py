@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from plotly.graph_objects import Bar, Figure
 from scipy.stats import spearmanr
 
-from pmvge.experiments.attributes import ATTRIBUTE, IMAGE, AttributeRanking
+from pmvge.experiments.animals import ATTRIBUTE, IMAGE
+from pmvge.experiments.attributes import AttributeRanking
 from pmvge.experiments.base import Drawing, Job, Result, Summary, Table
 from pmvge.experiments.comparison import Metric, Part
 from pmvge.experiments.recipe import Entry
