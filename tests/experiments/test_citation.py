@@ -11,10 +11,11 @@ import pytest
 from scipy import sparse
 
 from pmvge.datasets import Cora
-from pmvge.errors import InputError
+from pmvge.errors import DivergedError, InputError
 from pmvge.experiments import citation, report
 from pmvge.experiments.base import Job
 from pmvge.experiments.citation import VIEW, Citation, scaled
+from pmvge.experiments.comparison import spread
 from pmvge.experiments.recipe import parse
 from pmvge.experiments.run import missing_jobs, read_results, run, write_results
 from pmvge.graph import MultiViewGraph
@@ -138,6 +139,27 @@ def test_the_search_keeps_to_its_budget_and_goes_on(tmp_path):
     assert len(more.tune(entry, 0)[1]) == 5
     known = Citation(replace(made.recipe, tuned={"LPP": [{"n_components": 8}]}), None, None)
     assert known.choose(entry, 0) == ({"n_components": 8}, [])
+
+
+def test_what_diverges_is_said_and_the_others_go_on(tmp_path):
+    class Unstable(Citation):
+        def score(self, entry, settings, repetition, part):
+            if entry.label == "raw words" and repetition == 0:
+                raise DivergedError("at step 3")
+            if settings.get("n_components") == 2:
+                raise DivergedError("at step 4")
+            return super().score(entry, settings, repetition, part)
+
+    made = Unstable(parse("small", RECIPE.format(setting="B")), None, None)
+    made.cora = planted()
+    chosen, tried = made.tune(made.recipe.entry("LPP"), 0)
+    assert 0 < len(tried) < 3  # the recipe's own settings diverged
+    assert chosen["n_components"] != 2
+    run(made, tmp_path)
+    (table,) = made.summarize(read_results(made, tmp_path)).tables
+    assert table.rows[0][1].endswith("(1 diverged)")
+    assert spread([float("nan")] * 2) == "2 diverged"
+    assert spread([1.0, float("nan"), 3.0]) == "2.0 ± 1.4 (1 diverged)"
 
 
 def test_a_run_goes_on_where_it_stopped_and_its_results_are_read(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from pmvge.errors import InputError
+from pmvge.errors import DivergedError, InputError
 from pmvge.experiments.base import Experiment, Job, Result, Summary, Table
 from pmvge.experiments.recipe import Entry
 
@@ -58,11 +58,17 @@ class Comparison(Experiment):
         return self.recipe.fingerprint(entry.method, entry.settings, tuned, searched)
 
     def run(self, job: Job) -> Result:
-        """Choose settings, then fit and score once."""
+        """Choose settings, then fit and score once; what diverges is NaN, and the others go on."""
         entry, repetition = self.recipe.entry(job.row), int(job.column)
-        chosen, tried = self.choose(entry, repetition)
+        chosen: dict[str, Any] = {}
+        tried: list[Any] = []
         started = time.perf_counter()
-        scores = self.score(entry, chosen, repetition, "test")
+        try:
+            chosen, tried = self.choose(entry, repetition)
+            started = time.perf_counter()
+            scores = self.score(entry, chosen, repetition, "test")
+        except DivergedError:
+            scores = {metric.name: float("nan") for metric in self.metrics}
         seconds = time.perf_counter() - started
         return {"scores": scores, "settings": chosen, "trials": tried, "seconds": seconds}
 
@@ -87,20 +93,34 @@ class Comparison(Experiment):
         with _study(self, entry, repetition, sampler) as study:
             if not study.trials:
                 study.enqueue_trial({k: json.dumps(v[0]) for k, v in entry.search.items()})
+            known: dict[str, float | None] = {}
             while sum(t.state.is_finished() for t in study.trials) < self.recipe.trials:
                 trial = study.ask()
                 settings = {
                     key: json.loads(trial.suggest_categorical(key, [json.dumps(v) for v in values]))
                     for key, values in entry.search.items()
                 }
-                scores = self.score(entry, {**entry.settings, **settings}, repetition, "validation")
+                key = json.dumps(settings, sort_keys=True)
+                if key not in known:  # a sampler may ask twice
+                    known[key] = self._gain(entry, {**entry.settings, **settings}, repetition)
                 trial.set_user_attr("settings", settings)
-                study.tell(trial, float(np.mean(list(scores.values()))))
+                failed = optuna.trial.TrialState.FAIL if known[key] is None else None
+                study.tell(trial, known[key], state=failed)
             tried = [
                 [t.user_attrs["settings"], t.value] for t in study.trials if t.value is not None
             ]
+        if not tried:
+            raise DivergedError(f"{entry.label}: training diverged with all settings tried")
         best = max(tried, key=lambda pair: pair[1])[0]
         return {**entry.settings, **best}, tried
+
+    def _gain(self, entry: Entry, settings: dict[str, Any], repetition: int) -> float | None:
+        """What a search maximises; None if training diverges."""
+        try:
+            scores = self.score(entry, settings, repetition, "validation")
+        except DivergedError:
+            return None
+        return float(np.mean(list(scores.values())))
 
     # -- tables -----------------------------------------------------------------------------
 
@@ -134,11 +154,13 @@ class Comparison(Experiment):
 
 
 def spread(values: list[float]) -> str:
-    """Mean and standard deviation."""
-    if not values:
-        return ""
-    deviation = f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.1f}{deviation}"
+    """Mean and standard deviation of those that are numbers, and how many are not."""
+    numbers = [value for value in values if not np.isnan(value)]
+    lost = f"{len(values) - len(numbers)} diverged" if len(numbers) < len(values) else ""
+    if not numbers:
+        return lost
+    deviation = f" ± {np.std(numbers, ddof=1):.1f}" if len(numbers) > 1 else ""
+    return f"{np.mean(numbers):.1f}{deviation}" + (f" ({lost})" if lost else "")
 
 
 def import_optuna() -> None:
