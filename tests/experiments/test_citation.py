@@ -199,6 +199,11 @@ def test_tables_and_pages_show_what_was_found(tmp_path):
     assert len(content["jobs"]) == 4
     assert content["made_with"]["versions"]["pmvge"]
     results = read_results(made, tmp_path)
+    tuned = json.loads((tmp_path / "tuned.json").read_text())["settings"]
+    assert tuned == {"LPP": [results[Job("LPP", r)]["settings"] for r in "01"]}
+    fixed = Citation(replace(made.recipe, tuned=tuned), None, None)
+    fixed.cora = made.cora
+    assert fixed.run(Job("LPP", "1"))["scores"] == results[Job("LPP", "1")]["scores"]
     summary = made.summarize(results)
     (table,) = summary.tables
     assert [row[0] for row in table.rows] == ["raw words", "LPP"]

@@ -122,6 +122,16 @@ class Comparison(Experiment):
             return None
         return float(np.mean(list(scores.values())))
 
+    def found(self, results: Mapping[Job, Result]) -> dict[str, list[dict[str, Any]]]:
+        """The settings that were chosen, for a recipe's ``tuned.json``; of complete rows only."""
+        tuned = {}
+        for entry in self.recipe.methods:
+            rows = [results.get(Job(entry.label, str(r))) for r in range(self.recipe.repetitions)]
+            complete = [row["settings"] for row in rows if row is not None and row["settings"]]
+            if entry.search and len(complete) == len(rows):
+                tuned[entry.label] = [{key: row[key] for key in entry.search} for row in complete]
+        return tuned
+
     # -- tables -----------------------------------------------------------------------------
 
     def summarize(self, results: Mapping[Job, Result]) -> Summary:

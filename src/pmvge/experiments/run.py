@@ -27,6 +27,7 @@ from pmvge.experiments.base import Experiment, Job, Result
 from pmvge.experiments.cdmca import WeakSignals
 from pmvge.experiments.citation import Citation
 from pmvge.experiments.classifier import Classifier
+from pmvge.experiments.comparison import Comparison
 from pmvge.experiments.consistency import Consistency
 from pmvge.experiments.figure2 import Figure2
 from pmvge.experiments.locality import Locality
@@ -140,16 +141,17 @@ def read_results(experiment: Experiment, folder: Path) -> dict[Job, Result]:
 
 
 def write_results(experiment: Experiment, folder: Path) -> None:
-    """All results in one file, with what they were made by."""
-    recipe = experiment.recipe
+    """All results in one file, with what they were made by, and the settings that were chosen."""
+    recipe, results = experiment.recipe, read_results(experiment, folder)
+    if isinstance(experiment, Comparison):
+        _write_json(folder / "tuned.json", {"settings": experiment.found(results)})
     content = {
         "experiment": recipe.name,
         "simulated": recipe.simulated,
         "seed": recipe.seed,
         "made_with": made_with(),
         "jobs": [
-            {"row": job.row, "column": job.column, **result}
-            for job, result in read_results(experiment, folder).items()
+            {"row": job.row, "column": job.column, **result} for job, result in results.items()
         ],
     }
     _write_json(folder / "results.json", content)
