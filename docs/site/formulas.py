@@ -21,10 +21,10 @@ SYMBOLS = {
 }  # fmt: skip
 OPERATORS = {
     "langle": "⟨", "rangle": "⟩", "in": "∈", "sim": "∼", "ge": "≥", "le": "≤", "cdot": "·",
-    "dots": "…", "to": "→", "times": "×", "top": "⊤", "sum": "∑", "approx": "≈", "notin": "∉",
-    "mid": "∣", "{": "{", "}": "}", "|": "‖", "ne": "≠", "mapsto": "↦", "circ": "∘",
+    "dots": "…", "to": "→", "times": "×", "top": "⊤", "sum": "∑", "prod": "∏", "approx": "≈",
+    "notin": "∉", "mid": "∣", "{": "{", "}": "}", "|": "‖", "ne": "≠", "mapsto": "↦", "circ": "∘",
 }  # fmt: skip
-FUNCTIONS = ("exp", "log", "max", "min", "deg", "cos", "tanh")
+FUNCTIONS = ("exp", "log", "max", "min", "deg", "cos", "sin", "sinh", "coth", "tanh")
 SPACES = {"quad": "1em", "qquad": "2em", ",": "0.17em", " ": "0.25em"}
 SKIPPED = ("bigl", "bigr", "Bigl", "Bigr", "left", "right", "limits")
 ACCENTS = {"hat": "^", "tilde": "~"}
@@ -72,7 +72,7 @@ def _row(tokens: Iterator[str], until: str = "") -> str:
         atom = _atom(token, tokens)
         if atom:
             parts.append(atom)
-            large = token in ("\\sum", "\\max", "\\min")
+            large = token in ("\\sum", "\\prod", "\\max", "\\min")
     close()
     return "<mrow>" + "".join(parts) + "</mrow>"
 
