@@ -117,12 +117,14 @@ def _costs() -> list[str]:
     """Seconds and memory, as the benchmark wrote them down."""
     measured = json.loads(COSTS.read_text(encoding="utf-8"))
     results = measured["results"]
+    repeats = results["repeats"]
+    runs = "one run each" if repeats == 1 else f"medians of {repeats} runs"
     lines = [
         "\n## What each costs\n\n",
         f"One fit of {results['data']} (2,708 papers, 1,433 words) with the default settings on "
         f"{measured['versions']['threads']} cores; methods of two and more views get the papers "
         "in two views at random. Seconds, and the peak of memory above that of the data "
-        "(`benchmarks/methods.py`).\n\n",
+        f"(`benchmarks/methods.py`; {runs}).\n\n",
         "| method | seconds | memory, MB |\n",
         "| --- | --: | --: |\n",
     ]
