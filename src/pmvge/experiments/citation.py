@@ -105,8 +105,8 @@ class Citation(Comparison):
         goals = []
         for label, wanted in self.settings["goals"].items():
             for metric in self.metrics:
-                if metric.name in wanted:
-                    found = self.mean(results, label, metric.name)
+                found = self.mean(results, label, metric.name)
+                if metric.name in wanted and not np.isnan(found):  # nothing was run yet
                     least = wanted[metric.name]
                     name = f"{label}, {metric.label}"
                     goals.append(Goal(name, f">= {least:g}", f"{found:.1f}", found >= least))
