@@ -106,7 +106,7 @@ class Citation(Comparison):
         for label, wanted in self.settings["goals"].items():
             for metric in self.metrics:
                 found = self.mean(results, label, metric.name)
-                if metric.name in wanted and not np.isnan(found):  # nothing was run yet
+                if metric.name in wanted and not np.isnan(found):  # else nothing was run yet
                     least = wanted[metric.name]
                     name = f"{label}, {metric.label}"
                     goals.append(Goal(name, f">= {least:g}", f"{found:.1f}", found >= least))
