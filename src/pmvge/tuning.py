@@ -69,9 +69,9 @@ def tune(
     ``minutes``. ``fixed`` settings are not searched; ``prepare`` may complete those of a trial
     before they are given to the model; ``told`` hears of every trial.
     """
-    optuna = _optuna()
+    optuna = load_optuna()
     chosen = dict(fixed or {})
-    with _quiet(optuna):
+    with quiet(optuna):
         search = _open(optuna, study, _fingerprint(graph, held_out, chosen, seed), seed)
         known = {name: value for name, value in _defaults().items() if name not in _taken(chosen)}
         if not any(trial.state.is_finished() for trial in search.trials):
@@ -91,7 +91,8 @@ def tune(
         return _best(optuna, search, chosen, known)
 
 
-def _optuna() -> Any:
+def load_optuna() -> Any:
+    """Optuna, or what to install."""
     try:
         import optuna
         import tomlkit  # noqa: F401  (needed when all trials are done: better to know now)
@@ -101,7 +102,7 @@ def _optuna() -> Any:
 
 
 @contextmanager
-def _quiet(optuna: Any) -> Iterator[None]:
+def quiet(optuna: Any) -> Iterator[None]:
     """Optuna logs every trial, with its own words; ours are told to ``told``."""
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -8,6 +8,7 @@ columns.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -45,9 +46,9 @@ class AlignedMethod(LinearMethod):
         for view, A in zip(views, found, strict=False):  # none, if there is nothing to correlate
             self.weights_[view] = A / scales[view]
 
+    @abstractmethod
     def _method(self, n_components: int) -> Any:
         """The estimator of cca-zoo, told not to centre."""
-        raise NotImplementedError
 
 
 def _scales(moments: LinkMoments) -> dict[str, float]:

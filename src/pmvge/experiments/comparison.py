@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from pmvge.errors import DivergedError, InputError
+from pmvge.errors import DivergedError
 from pmvge.experiments.base import Experiment, Job, Result, Summary, Table
 from pmvge.experiments.recipe import Entry
+from pmvge.tuning import load_optuna, quiet
 
 Part = Literal["validation", "test"]
 
@@ -86,11 +86,9 @@ class Comparison(Experiment):
 
     def tune(self, entry: Entry, repetition: int) -> tuple[dict[str, Any], list[Any]]:
         """Try settings on the validation part; the recipe's own come first."""
-        import_optuna()
-        import optuna
-
-        sampler = optuna.samplers.TPESampler(seed=self.recipe.seed + repetition)
-        with _study(self, entry, repetition, sampler) as study:
+        optuna = load_optuna()
+        with quiet(optuna):
+            study = self._study(optuna, entry, repetition)
             if not study.trials:
                 study.enqueue_trial({k: json.dumps(v[0]) for k, v in entry.search.items()})
             known: dict[str, float | None] = {}
@@ -113,6 +111,24 @@ class Comparison(Experiment):
             raise DivergedError(f"{entry.label}: training diverged with all settings tried")
         best = max(tried, key=lambda pair: pair[1])[0]
         return {**entry.settings, **best}, tried
+
+    def _study(self, optuna: Any, entry: Entry, repetition: int) -> Any:
+        """A study that is kept in the workspace, if there is one, and goes on where it stopped."""
+        storage = None
+        if self.workspace is not None:
+            self.workspace.mkdir(parents=True, exist_ok=True)
+            # Not the number of trials: a study goes on when more are wanted.
+            known = self.recipe.fingerprint(entry.method, entry.settings, entry.search)
+            file = self.workspace / f"{entry.label}-{repetition}-{known}.log".replace("/", "-")
+            journal = optuna.storages.journal
+            storage = journal.JournalStorage(journal.JournalFileBackend(str(file)))
+        study = optuna.create_study(
+            storage=storage, study_name="settings", load_if_exists=True, direction="maximize"
+        )
+        # As in tuning: a sampler that goes on does not begin from its seed again.
+        seed = np.random.SeedSequence([self.recipe.seed, repetition, len(study.trials)])
+        study.sampler = optuna.samplers.TPESampler(seed=int(seed.generate_state(1)[0]))
+        return study
 
     def _gain(self, entry: Entry, settings: dict[str, Any], repetition: int) -> float | None:
         """What a search maximises; None if training diverges."""
@@ -171,39 +187,3 @@ def spread(values: list[float]) -> str:
         return lost
     deviation = f" ± {np.std(numbers, ddof=1):.1f}" if len(numbers) > 1 else ""
     return f"{np.mean(numbers):.1f}{deviation}" + (f" ({lost})" if lost else "")
-
-
-def import_optuna() -> None:
-    """Raise InputError if Optuna is not installed."""
-    try:
-        import optuna  # noqa: F401
-    except ImportError as error:
-        raise InputError("to search settings needs Optuna: pip install 'pmvge[tune]'") from error
-
-
-@contextmanager
-def _study(experiment: Experiment, entry: Entry, repetition: int, sampler: Any) -> Iterator[Any]:
-    """A study that is kept in the workspace, if there is one, and goes on where it stopped."""
-    import optuna
-    from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
-
-    level = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    storage = None
-    if experiment.workspace is not None:
-        experiment.workspace.mkdir(parents=True, exist_ok=True)
-        # Not the number of trials: a study goes on when more are wanted.
-        known = experiment.recipe.fingerprint(entry.method, entry.settings, entry.search)
-        file = f"{entry.label}-{repetition}-{known}.log".replace("/", "-")
-        storage = JournalStorage(JournalFileBackend(str(experiment.workspace / file)))
-    try:
-        yield optuna.create_study(
-            storage=storage,
-            study_name="settings",
-            load_if_exists=True,
-            direction="maximize",
-            sampler=sampler,
-        )
-    finally:
-        optuna.logging.set_verbosity(level)
