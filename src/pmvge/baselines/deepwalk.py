@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
-from numpy.typing import NDArray
-
-from pmvge.baselines.base import Baseline
-from pmvge.baselines.flattening import flatten
-from pmvge.baselines.skip_gram import walk_vectors
-from pmvge.graph import MultiViewGraph
-from pmvge.parameters import flag, whole
+from pmvge.baselines.skip_gram import WalkMethod
 
 
-class DeepWalk(Baseline):
+class DeepWalk(WalkMethod):
     r"""Skip-gram on random walks.
 
     Walks at random along links and reads the walks as sentences, in which nodes are words. A word
@@ -53,20 +47,6 @@ class DeepWalk(Baseline):
     words and phrases and their compositionality", NIPS 2013.
     """
 
-    n_views = 0
-    many_to_many = True
-    nonlinear = False
-    inductive = False
-    likelihood_based = True
-
-    libraries = ("gensim",)
-    checks: ClassVar = {
-        "n_walks": whole(1),
-        "walk_length": whole(2),
-        "window": whole(1),
-        "hierarchical_softmax": flag,
-    }
-
     def __init__(
         self,
         n_components: int = 100,
@@ -87,18 +67,3 @@ class DeepWalk(Baseline):
         self.hierarchical_softmax = hierarchical_softmax
         self.learning_rate = learning_rate
         self.random_state = random_state
-
-    def _fit(self, graph: MultiViewGraph, seed: int) -> dict[str, NDArray[Any]]:
-        flat = flatten(graph)
-        Y = walk_vectors(
-            flat.W,
-            self.n_components,
-            n_walks=self.n_walks,
-            walk_length=self.walk_length,
-            window=self.window,
-            n_negatives=self.n_negatives,
-            hierarchical_softmax=self.hierarchical_softmax,
-            learning_rate=self.learning_rate,
-            seed=seed,
-        )
-        return flat.split(Y)

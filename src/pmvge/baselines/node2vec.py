@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from numpy.typing import NDArray
-
-from pmvge.baselines.base import Baseline
-from pmvge.baselines.flattening import flatten
-from pmvge.baselines.skip_gram import walk_vectors
-from pmvge.graph import MultiViewGraph
-from pmvge.parameters import flag, real, whole
+from pmvge.baselines.skip_gram import WalkMethod
+from pmvge.parameters import Check, real
 
 
-class Node2Vec(Baseline):
+class Node2Vec(WalkMethod):
     r"""Skip-gram on biased random walks.
 
     It is DeepWalk with walks that remember where they came from: a walk that came from t goes back
@@ -54,20 +50,10 @@ class Node2Vec(Baseline):
     A. Grover and J. Leskovec, "node2vec: scalable feature learning for networks", KDD 2016.
     """
 
-    n_views = 0
-    many_to_many = True
-    nonlinear = False
-    inductive = False
-    likelihood_based = True
-
-    libraries = ("gensim",)
-    checks: ClassVar = {
+    checks: ClassVar[Mapping[str, Check]] = {
+        **WalkMethod.checks,
         "p": real(0, open_low=True),
         "q": real(0, open_low=True),
-        "n_walks": whole(1),
-        "walk_length": whole(2),
-        "window": whole(1),
-        "hierarchical_softmax": flag,
     }
 
     def __init__(
@@ -95,19 +81,6 @@ class Node2Vec(Baseline):
         self.learning_rate = learning_rate
         self.random_state = random_state
 
-    def _fit(self, graph: MultiViewGraph, seed: int) -> dict[str, NDArray[Any]]:
-        flat = flatten(graph)
-        Y = walk_vectors(
-            flat.W,
-            self.n_components,
-            n_walks=self.n_walks,
-            walk_length=self.walk_length,
-            window=self.window,
-            n_negatives=self.n_negatives,
-            hierarchical_softmax=self.hierarchical_softmax,
-            learning_rate=self.learning_rate,
-            seed=seed,
-            p=self.p,
-            q=self.q,
-        )
-        return flat.split(Y)
+    @property
+    def _bias(self) -> tuple[float, float]:
+        return self.p, self.q

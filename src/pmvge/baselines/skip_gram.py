@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pmvge.baselines.base import Baseline
+from pmvge.baselines.flattening import flatten
+from pmvge.graph import MultiViewGraph
+from pmvge.parameters import Check, flag, whole
 from pmvge.walks import WalkSampler
 
 JOBS = 200  # pieces that the walks are handed over in: the learning rate falls from one to the next
@@ -35,40 +40,55 @@ class Corpus:
             yield from map(np.ndarray.tolist, walks)
 
 
-def walk_vectors(
-    W: sparse.csr_array,
-    K: int,
-    *,
-    n_walks: int,
-    walk_length: int,
-    window: int,
-    n_negatives: int,
-    hierarchical_softmax: bool,
-    learning_rate: float,
-    seed: int,
-    p: float = 1.0,
-    q: float = 1.0,
-) -> NDArray[np.float32]:
-    """Skip-gram vectors of all nodes, (n, K); those of nodes without links are 0."""
-    from gensim.models import Word2Vec
+class WalkMethod(Baseline):
+    """Skip-gram vectors of the nodes of random walks."""
 
-    corpus = Corpus(W, n_walks, walk_length, seed, p, q)
-    model = Word2Vec(
-        corpus,
-        vector_size=K,
-        sg=1,
-        hs=int(hierarchical_softmax),
-        negative=0 if hierarchical_softmax else n_negatives,
-        window=window,
-        alpha=learning_rate,
-        min_alpha=learning_rate / 250,  # as the default 0.025 and 0.0001
-        epochs=1,
-        min_count=0,
-        sample=0,
-        batch_words=min(10_000, max(walk_length, corpus.n_words // JOBS)),
-        workers=1,  # two would race
-        seed=int(np.random.default_rng([seed, 1]).integers(2**32)),
-    )
-    Y = np.zeros((W.shape[0], K), np.float32)
-    Y[model.wv.index_to_key] = model.wv.vectors
-    return Y
+    n_views = 0
+    many_to_many = True
+    nonlinear = False
+    inductive = False
+    likelihood_based = True
+    libraries = ("gensim",)
+    checks: ClassVar[Mapping[str, Check]] = {
+        "n_walks": whole(1),
+        "walk_length": whole(2),
+        "window": whole(1),
+        "hierarchical_softmax": flag,
+    }
+
+    n_walks: int
+    walk_length: int
+    window: int
+    n_negatives: int
+    hierarchical_softmax: bool
+    learning_rate: float
+
+    @property
+    def _bias(self) -> tuple[float, float]:
+        """p and q of the walks."""
+        return 1.0, 1.0
+
+    def _fit(self, graph: MultiViewGraph, seed: int) -> dict[str, NDArray[Any]]:
+        from gensim.models import Word2Vec
+
+        flat, rate = flatten(graph), self.learning_rate
+        corpus = Corpus(flat.W, self.n_walks, self.walk_length, seed, *self._bias)
+        model = Word2Vec(
+            corpus,
+            vector_size=self.n_components,
+            sg=1,
+            hs=int(self.hierarchical_softmax),
+            negative=0 if self.hierarchical_softmax else self.n_negatives,
+            window=self.window,
+            alpha=rate,
+            min_alpha=rate / 250,  # as the default 0.025 and 0.0001
+            epochs=1,
+            min_count=0,
+            sample=0,
+            batch_words=min(10_000, max(self.walk_length, corpus.n_words // JOBS)),
+            workers=1,  # two would race
+            seed=int(np.random.default_rng([seed, 1]).integers(2**32)),
+        )
+        Y = np.zeros((graph.n_nodes, self.n_components), np.float32)
+        Y[model.wv.index_to_key] = model.wv.vectors
+        return flat.split(Y)
