@@ -199,7 +199,7 @@ class PairObjective:
 
 
 def _encode_ends(batch: PairBatch, encode: Encode) -> dict[Pair, tuple[torch.Tensor, torch.Tensor]]:
-    """For each pair both ends of its links, then of its uniform pairs; each view encoded once."""
+    """For each pair both ends of its links, then of its uniform pairs; each node encoded once."""
     nodes: dict[str, list[NDArray[np.int64]]] = {}
     places: dict[Pair, list[tuple[str, slice]]] = {}
     length: dict[str, int] = {}
@@ -211,5 +211,8 @@ def _encode_ends(batch: PairBatch, encode: Encode) -> dict[Pair, tuple[torch.Ten
             length[view] = start + len(ends)
             nodes.setdefault(view, []).append(ends)
             places.setdefault(pair, []).append((view, slice(start, start + len(ends))))
-    y = {view: encode(view, np.concatenate(parts)) for view, parts in nodes.items()}
+    y = {}
+    for view, parts in nodes.items():
+        distinct, place = np.unique(np.concatenate(parts), return_inverse=True)
+        y[view] = encode(view, distinct)[torch.from_numpy(place)]
     return {pair: (y[a][left], y[b][right]) for pair, ((a, left), (b, right)) in places.items()}

@@ -11,7 +11,8 @@ from pmvge.datasets.awa import load_attributes
 from pmvge.errors import InputError, PmvgeError
 from pmvge.experiments import attributes
 from pmvge.experiments.animals import load_animals, simulate_images
-from pmvge.experiments.attributes import AttributeRanking, Case, average_precisions
+from pmvge.experiments.attribute_tables import Case
+from pmvge.experiments.attributes import AttributeRanking, average_precisions
 from pmvge.experiments.base import Job
 from pmvge.experiments.recipe import Entry, Recipe, load
 
@@ -102,7 +103,7 @@ def test_popularity_counts_the_images_of_the_fit(data) -> None:
     expected = np.mean([average_precision_score(t, counts) for t in truth])
     entry = experiment.recipe.entry("popular (B)")
     found = experiment.score(entry, entry.settings, 0, "test")
-    assert found["average_precision"] == pytest.approx(expected)
+    assert found.metrics["average_precision"] == pytest.approx(expected)
 
 
 # -- who sees what --------------------------------------------------------------------------
@@ -144,7 +145,12 @@ def test_poisoned_test_images_change_nothing_before_they_are_asked_for(data, mon
         split = experiment.split(animals, Case("B", 0.5), 0, "test")
         settings = {k: v for k, v in chosen[0].items() if k != "case"}
         model, _ = experiment.fitted("CDMCA", settings, animals, Case("B", 0.5), split.fit, 0)
-        return chosen, model.embeddings_, experiment.score(entry, chosen[0], 0, "test"), split
+        return (
+            chosen,
+            model.embeddings_,
+            experiment.score(entry, chosen[0], 0, "test").metrics,
+            split,
+        )
 
     clean = found(small(data))
     animals = load_animals(

@@ -89,16 +89,16 @@ def test_what_may_not_be_seen_is_not_seen(setting, links):
     for part in ("validation", "test"):
         split = clean.split(0, part)
         for ours, theirs in zip(
-            clean.vectors(entry, dict(settings), split, 0),
-            poison.vectors(entry, dict(settings), split, 0),
+            clean.vectors(entry, dict(settings), split, 0)[:2],
+            poison.vectors(entry, dict(settings), split, 0)[:2],
             strict=True,
         ):
             np.testing.assert_array_equal(ours, theirs)
-    assert clean.score(entry, settings, 0, "validation") == poison.score(
-        entry, settings, 0, "validation"
-    )
+    ours, theirs = (made.score(entry, settings, 0, "validation") for made in (clean, poison))
+    assert ours.metrics == theirs.metrics
     # What is judged in the end is poisoned: the test could not fail otherwise.
-    assert clean.score(entry, settings, 0, "test") != poison.score(entry, settings, 0, "test")
+    ours, theirs = (made.score(entry, settings, 0, "test") for made in (clean, poison))
+    assert ours.metrics != theirs.metrics
 
 
 def test_in_a_links_of_test_papers_are_seen():
@@ -131,7 +131,7 @@ def test_the_search_keeps_to_its_budget_and_goes_on(tmp_path):
     assert tried[0][0] == {"n_components": 2, "shrinkage": 0.1}  # the recipe's own come first
     assert chosen == max(tried, key=lambda pair: pair[1])[0]
     for settings, value in tried:
-        scores = made.score(entry, settings, 0, "validation")
+        scores = made.score(entry, settings, 0, "validation").metrics
         assert value == pytest.approx(np.mean([scores["accuracy"], scores["nmi"]]))
     more = Citation(replace(made.recipe, trials=5), None, tmp_path)
     more.cora = made.cora
@@ -278,3 +278,36 @@ def test_multi_step_weights_are_powers_of_the_walk():
     np.testing.assert_allclose(least, np.where(want >= 0.1, want, 0), atol=1e-12)
     assert citation._stepped(planted().graph, None).n_links == planted().graph.n_links
     assert citation._stepped(planted().graph, 3).n_links > planted().graph.n_links
+
+
+@pytest.mark.parametrize(("setting", "fits", "different"), [("A", 2, 2), ("B", 4, 3)])
+def test_in_a_two_fits_of_the_same_settings_serve_all_splits(
+    tmp_path, monkeypatch, setting, fits, different
+):
+    """The validation part has the first of them; ``unit`` needs no fit of its own."""
+    seeds = []
+
+    class Spy(citation.METHODS["LPP"]):
+        shrinkage, center = 0.1, True
+
+        def __init__(self, n_components=2, random_state=None):
+            self.n_components, self.random_state = n_components, random_state
+
+        def _fit(self, graph, seed):
+            seeds.append(self.random_state)
+            return super()._fit(graph, seed)
+
+    monkeypatch.setitem(citation.METHODS, "LPP", Spy)
+    made = experiment(planted(), setting, tmp_path)
+    entry = made.recipe.entry("LPP")
+    settings = {"n_components": 2}
+    for part, repetition in (("validation", 1), ("test", 0), ("test", 1), ("test", 2)):
+        plain, unit = (
+            made.score(entry, settings | {"unit": u}, repetition, part) for u in (False, True)
+        )
+        assert plain.seconds == unit.seconds > 0
+    assert len(seeds) == fits
+    assert len(set(seeds)) == different
+    # The same numbers as without anything kept.
+    alone = experiment(planted(), setting).score(entry, settings | {"unit": True}, 2, "test")
+    assert alone.metrics == unit.metrics

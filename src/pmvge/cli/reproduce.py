@@ -17,7 +17,7 @@ from pmvge.errors import InputError, choose
 from pmvge.experiments import recipe as recipes
 from pmvge.experiments import report
 from pmvge.experiments.base import Experiment, Job, Table
-from pmvge.experiments.run import made_with, make, missing_jobs, read_results, run, write_results
+from pmvge.experiments.run import make, missing_jobs, run, write_results
 
 ALL = "all"
 
@@ -69,7 +69,7 @@ def reproduce(
         folder = output / one
         _run(experiment, folder, processes)
         write_results(experiment, folder)
-        finding = _finding(experiment, folder)
+        finding = report.read(experiment, folder)
         report.write(folder, [finding], finding.recipe.title)
         findings.append(finding)
         if not as_json:
@@ -128,19 +128,6 @@ def _run(experiment: Experiment, folder: Path, processes: int) -> None:
             bar.update(task, advance=1, last=f"{job.row} x {job.column} ({seconds:.1f} s)")
 
         run(experiment, folder, processes=processes, told=told)
-
-
-def _finding(experiment: Experiment, folder: Path) -> report.Finding:
-    results = read_results(experiment, folder)
-    by = made_with()
-    told = ", ".join(f"{library} {number}" for library, number in by["versions"].items())
-    return report.Finding(
-        recipe=experiment.recipe,
-        summary=experiment.summarize(results),
-        done=len(results),
-        jobs=len(experiment.jobs()),
-        made_with=f"pmvge reproduce {experiment.recipe.name}; {told}; {by['cores']} cores",
-    )
 
 
 def _print(finding: report.Finding) -> None:

@@ -15,8 +15,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from plotly.graph_objects import Figure, Scatter
-from plotly.subplots import make_subplots
 from sklearn.decomposition import PCA
 
 from pmvge.encoders import EncoderSpec
@@ -29,8 +27,10 @@ from pmvge.experiments.animals import (
     Index,
     load_animals,
 )
-from pmvge.experiments.base import Drawing, Goal, Job, Result, Summary, Table
-from pmvge.experiments.comparison import Comparison, Metric, Part, spread
+from pmvge.experiments.attribute_tables import Case, Found
+from pmvge.experiments.base import Job, Result, Summary
+from pmvge.experiments.comparison import Comparison, Metric, Part, Score
+from pmvge.experiments.kept import Arrays, digest
 from pmvge.experiments.recipe import Entry, Recipe
 from pmvge.methods import METHODS
 
@@ -38,17 +38,6 @@ POPULARITY = "popularity"  # attributes by how many images of the fit have them
 CEILING = "ceiling"  # simulated images only: the posterior of the class, from what it was drawn by
 SETTINGS = ("A", "B")
 AP = Metric("average_precision", "task 3, average precision")
-
-
-@dataclass(frozen=True)
-class Case:
-    """(A) or (B), and the noise level of simulated images."""
-
-    setting: str
-    noise: float | None = None
-
-    def __str__(self) -> str:
-        return f"({self.setting})" if self.noise is None else f"({self.setting}) s = {self.noise:g}"
 
 
 @dataclass(frozen=True)
@@ -71,6 +60,7 @@ class AttributeRanking(Comparison):
         "train": 1500,
         "test": 1000,
         "validation": 300,  # of the training images, in (B)
+        "fits": 2,  # in (A), with different seeds: the images of a fit are the same for every split
         "image_components": 0,  # principal components that stand for an image; 0: all columns
         "ours": "",  # the row that should be best
         "largest_gap": 2.0,  # percent, that (B) may be below (A)
@@ -162,15 +152,16 @@ class AttributeRanking(Comparison):
 
     def score(
         self, entry: Entry, settings: Mapping[str, Any], repetition: int, part: Part
-    ) -> dict[str, float]:
+    ) -> Score:
         """The mean over images of the average precision of their ranked attributes."""
         case = self.of[entry.label][1]
         animals = self.animals(case.noise)
         split = self.split(animals, case, repetition, part)
         chosen = {name: value for name, value in settings.items() if name != "case"}
-        scores = self.rank(entry.method, chosen, animals, case, split, repetition)
+        seed = self.fit_seed(case.setting, repetition, part)
+        ranked, seconds = self.rank(entry.method, chosen, animals, case, split, seed)
         truth = animals.has[animals.labels[split.ask]]
-        return {AP.name: float(average_precisions(truth, scores).mean())}
+        return Score({AP.name: float(average_precisions(truth, ranked).mean())}, seconds)
 
     def rank(
         self,
@@ -179,22 +170,31 @@ class AttributeRanking(Comparison):
         animals: Animals,
         case: Case,
         split: Split,
-        repetition: int,
-    ) -> Array:
-        """What each attribute scores for each image that is asked for."""
+        seed: int,
+    ) -> tuple[Array, float]:
+        """What each attribute scores for each image that is asked for; the seconds of the fit."""
         if method == POPULARITY:
             counts = animals.has[animals.labels[split.fit]].sum(axis=0)
-            return np.tile(counts, (len(split.ask), 1))
+            return np.tile(counts, (len(split.ask), 1)), 0.0
         if method == CEILING:
             if animals.chances is None:
                 raise InputError("ceiling: known for simulated images only")
-            return np.asarray(animals.chances[split.ask] @ animals.has)
-        model, X = self.fitted(method, settings, animals, case, split.fit, repetition)
+            return np.asarray(animals.chances[split.ask] @ animals.has), 0.0
+
+        def fit() -> Arrays:
+            model, X = self.fitted(method, settings, animals, case, split.fit, seed)
+            Y = model.embeddings_[IMAGE] if case.setting == "A" else model.embed(IMAGE, X[new])
+            return {"scores": unit(Y) @ unit(model.embeddings_[ATTRIBUTE]).T}
+
+        new = split.ask[:0] if case.setting == "A" else split.ask
+        kind = METHODS[method]
+        noise = None if kind.n_views == 0 else case.noise  # it does not look at features
+        of = [method, settings, noise, seed, digest(split.fit, new, animals.labels, animals.has)]
+        made, seconds = self.kept(of, fit)
+        scores = made["scores"]
         if case.setting == "A":
-            Y = model.embeddings_[IMAGE][np.searchsorted(split.fit, split.ask)]
-        else:
-            Y = model.embed(IMAGE, X[split.ask])
-        return np.asarray(unit(Y) @ unit(model.embeddings_[ATTRIBUTE]).T)
+            scores = scores[np.searchsorted(split.fit, split.ask)]
+        return scores, seconds
 
     def fitted(
         self,
@@ -203,7 +203,7 @@ class AttributeRanking(Comparison):
         animals: Animals,
         case: Case,
         rows: Index,
-        repetition: int,
+        seed: int,
     ) -> tuple[Any, Array]:
         """A model of some images and all attributes, and the images as it takes them."""
         settings = dict(settings)
@@ -212,116 +212,42 @@ class AttributeRanking(Comparison):
         kind = METHODS[choose("method", method, (*METHODS, POPULARITY, CEILING))]
         if isinstance(encoder := settings.get("encoder"), dict):
             settings["encoder"] = {view: EncoderSpec(**spec) for view, spec in encoder.items()}
+        given = {"random_state": seed, "progress": False}
         known = kind().get_params(deep=False)
-        if "random_state" in known:
-            rng = np.random.default_rng([self.recipe.seed, repetition, 1])
-            settings["random_state"] = int(rng.integers(2**31))
-        if "progress" in known:
-            settings["progress"] = False
+        settings |= {name: value for name, value in given.items() if name in known}
         return kind(**settings).fit(animals.graph(rows, X[rows])), X
 
     # -- what comes of it -------------------------------------------------------------------
 
     def summarize(self, results: Mapping[Job, Result]) -> Summary:
         """A row a method, a column a case, and goals; the paper's numbers if images are real."""
-        goals = self._goals(results)
+        found = Found(
+            cases=self.cases,
+            labels=[entry.label for entry in self.entries],
+            values={
+                (entry.label, case): [
+                    100 * result["scores"][AP.name]
+                    for job, result in results.items()
+                    if job.row == row
+                ]
+                for entry in self.entries
+                for case in self.cases
+                if (row := self.label(entry, case))
+            },
+            bound=[entry.label for entry in self.entries if entry.method == CEILING],
+        )
+        goals = found.goals(self.settings["ours"], self.settings["largest_gap"])
         if len(self.cases) == 1:
             summary = super().summarize(results)
             tables = [
                 replace(table, caption=self._marked(table.caption)) for table in summary.tables
             ]
             return replace(summary, tables=tables, goals=goals)
-        rows = []
-        for entry in self.entries:
-            mine = [self._values(results, entry, case) for case in self.cases]
-            shown = [
-                spread(values) if self.label(entry, case) else "–"
-                for values, case in zip(mine, self.cases, strict=True)
-            ]
-            rows.append([entry.label, *shown])
-        done = min((len(values) for values in self._done(results)), default=0)
-        caption = f"{self.recipe.title}: average precision in percent, mean ± standard "
-        caption += f"deviation over {done} splits"
-        table = Table(self._marked(caption), ["method", *map(str, self.cases)], rows)
-        return Summary([table], self._drawings(results), goals)
+        return Summary([found.table(self._marked(self.recipe.title))], found.drawings(), goals)
 
     def _marked(self, caption: str) -> str:
         """A caption that says so if the images are simulated."""
         return f"{caption} (simulated images)" if self.recipe.simulated else caption
-
-    def _values(self, results: Mapping[Job, Result], entry: Entry, case: Case) -> list[float]:
-        label = self.label(entry, case)
-        return [100 * r["scores"][AP.name] for job, r in results.items() if job.row == label]
-
-    def _done(self, results: Mapping[Job, Result]) -> list[list[float]]:
-        return [self._values(results, entry, case) for entry, case in self.of.values()]
-
-    def _goals(self, results: Mapping[Job, Result]) -> list[Goal]:
-        goals = []
-        ours = next((entry for entry in self.entries if entry.label == self.settings["ours"]), None)
-        means: dict[Case, float] = {}
-        for case in self.cases if ours else []:
-            scores = {
-                entry.label: float(np.mean(values))
-                for entry in self.entries
-                if entry.method != CEILING and (values := self._values(results, entry, case))
-            }
-            if ours is None or ours.label not in scores or len(scores) < 2:
-                continue
-            means[case] = scores.pop(ours.label)
-            other = max(scores, key=lambda label: scores[label])
-            goals.append(
-                Goal(
-                    f"{ours.label} {case}",
-                    f"at or above every other method: {other}, {scores[other]:.1f}",
-                    f"{means[case]:.1f}",
-                    means[case] >= scores[other],
-                )
-            )
-        for case, mean in means.items():
-            above = replace(case, setting="A")
-            if case.setting == "B" and above in means:
-                gap, most = means[above] - mean, self.settings["largest_gap"]
-                goals.append(
-                    Goal(
-                        f"(B) of {self.settings['ours']} against its {above}",
-                        f"at most {most:g} points below",
-                        f"{gap:.1f} below",
-                        gap <= most,
-                    )
-                )
-        return goals
-
-    def _drawings(self, results: Mapping[Job, Result]) -> list[Drawing]:
-        """Average precision against the noise level."""
-        levels = self.settings["noise"]
-        if len(levels) < 2 or not results:
-            return []
-        chosen = self.settings["settings"]
-        figure: Figure = make_subplots(
-            1, len(chosen), shared_yaxes=True, subplot_titles=[f"({setting})" for setting in chosen]
-        )
-        for entry in self.entries:
-            for column, setting in enumerate(chosen, start=1):
-                values = [self._values(results, entry, Case(setting, s)) for s in levels]
-                if not all(values):
-                    continue
-                line = Scatter(
-                    x=[str(s) for s in levels],
-                    y=[float(np.mean(v)) for v in values],
-                    name=entry.label,
-                    legendgroup=entry.label,
-                    showlegend=column == 1,
-                    line={"dash": "dot" if entry.method == CEILING else "solid"},
-                    mode="lines+markers",
-                )
-                figure.add_trace(line, 1, column)
-        figure.update_layout(template="plotly_white", height=420)
-        figure.update_xaxes(title_text="noise s of the simulated images")
-        figure.update_yaxes(title_text="average precision (%)", col=1)
-        caption = "Average precision against the noise of the simulated images. Dotted: what the "
-        caption += "posterior of the class would reach if what the image was drawn from were known."
-        return [Drawing(caption, figure)]
 
 
 def unit(Y: Array) -> Array:

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from pmvge.datasets import Cora, load_cora
 from pmvge.evaluation.tasks import classification_accuracy, clustering_nmi
 from pmvge.experiments.base import Goal, Job, Result, Summary
-from pmvge.experiments.comparison import Comparison, Metric, Part
+from pmvge.experiments.comparison import Comparison, Metric, Part, Score
+from pmvge.experiments.kept import Arrays, digest
 from pmvge.experiments.recipe import Entry
 from pmvge.graph import MultiViewGraph
 from pmvge.methods import METHODS
 from pmvge.walks import multi_step_weights
 
+Array = NDArray[Any]
 Index = NDArray[np.int64]
 
 VIEW = "paper"
@@ -40,6 +42,7 @@ class Citation(Comparison):
         "setting": "A",  # "A": vectors are fitted to all papers; "B": to those of the training part
         "test": 0.2,
         "validation": 0.2,  # of what is left
+        "fits": 2,  # in (A), with different seeds: the papers of a fit are the same for every split
         "goals": {},  # {label: {metric: percent}}
     }
     metrics = (Metric("accuracy", "task 1, accuracy"), Metric("nmi", "task 2, NMI"))
@@ -66,39 +69,47 @@ class Citation(Comparison):
 
     def score(
         self, entry: Entry, settings: Mapping[str, Any], repetition: int, part: Part
-    ) -> dict[str, float]:
+    ) -> Score:
         """Accuracy and NMI on the papers that are judged."""
         split, labels = self.split(repetition, part), self.cora.labels
-        seed = int(np.random.default_rng([self.recipe.seed, repetition, 1]).integers(2**31))
-        learn, judge = self.vectors(entry, dict(settings), split, seed)
-        return {
+        seed = self.fit_seed(self.settings["setting"], repetition, part)
+        learn, judge, seconds = self.vectors(entry, dict(settings), split, seed)
+        metrics = {
             "accuracy": classification_accuracy(
                 learn, labels[split.learn], judge, labels[split.judge]
             ),
             "nmi": clustering_nmi(judge, labels[split.judge]),
         }
+        return Score(metrics, seconds)
 
     def vectors(
         self, entry: Entry, settings: dict[str, Any], split: Split, seed: int
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The vectors of both parts, scaled by what is known of the first."""
-        unit = settings.pop("unit", False)
-        steps = settings.pop("link_steps", None)
+    ) -> tuple[Array, Array, float]:
+        """The vectors of both parts, scaled by what is known of the first; the fit's seconds."""
+        unit, steps = settings.pop("unit", False), settings.pop("link_steps", None)
         X = self.cora.graph.views[VIEW]
         assert X is not None
         if entry.method == FEATURES:
-            return X[split.learn], X[split.judge]
-        method = METHODS[entry.method](**settings)
-        given = {"random_state": seed, "progress": False}
-        method.set_params(**{k: v for k, v in given.items() if k in method.get_params()})
+            return X[split.learn], X[split.judge], 0.0
         if self.settings["setting"] == "A":
-            Y = method.fit(_stepped(self.cora.graph, steps)).embeddings_[VIEW]
-            learn, judge = Y[split.learn], Y[split.judge]
+            graph, new = self.cora.graph, split.judge[:0]
         else:
-            known = self.cora.graph.subgraph({VIEW: split.learn})
-            learn = method.fit(_stepped(known, steps)).embeddings_[VIEW]
-            judge = method.embed(VIEW, X[split.judge])
-        return scaled(learn, judge, unit)
+            graph, new = self.cora.graph.subgraph({VIEW: split.learn}), split.judge
+
+        def fit() -> Arrays:
+            method = METHODS[entry.method](**settings)
+            given = {"random_state": seed, "progress": False}
+            method.set_params(**{k: v for k, v in given.items() if k in method.get_params()})
+            Y = method.fit(_stepped(graph, steps)).embeddings_[VIEW]
+            return {"known": Y, "new": method.embed(VIEW, X[new]) if len(new) else Y[:0]}
+
+        links = graph.links[VIEW, VIEW]
+        seen = digest(graph.ids[VIEW], links.rows, links.cols, new)
+        made, seconds = self.kept([entry.method, settings, steps, seed, seen], fit)
+        learn, judge = made["known"], made["new"]
+        if not len(new):
+            learn, judge = learn[split.learn], learn[split.judge]
+        return *scaled(learn, judge, unit), seconds
 
     def summarize(self, results: Mapping[Job, Result]) -> Summary:
         """The table, and how far the goals are met."""
@@ -121,9 +132,7 @@ def _stepped(graph: MultiViewGraph, steps: int | None) -> MultiViewGraph:
     return MultiViewGraph({VIEW: graph.views[VIEW]}, {(VIEW, VIEW): S}, ids=graph.ids)
 
 
-def scaled(
-    learn: NDArray[Any], judge: NDArray[Any], unit: bool
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def scaled(learn: Array, judge: Array, unit: bool) -> tuple[Array, Array]:
     """Rows of length 1; or all of them divided by one number, so that an entry's mean square is 1.
 
     LIBLINEAR's penalty has a scale, and vectors of different methods have none in common.
@@ -134,5 +143,5 @@ def scaled(
     return learn / size, judge / size
 
 
-def _unit(Y: NDArray[Any]) -> NDArray[Any]:
+def _unit(Y: Array) -> Array:
     return np.asarray(Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-12))

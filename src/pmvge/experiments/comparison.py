@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import time
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from pmvge.errors import DivergedError
 from pmvge.experiments.base import Experiment, Job, Result, Summary, Table
+from pmvge.experiments.kept import Arrays, kept
 from pmvge.experiments.recipe import Entry
 from pmvge.tuning import load_optuna, quiet
 
@@ -27,6 +28,13 @@ class Metric:
     label: str
 
 
+class Score(NamedTuple):
+    """How good a method was, by the names of metrics, and how long its fit took."""
+
+    metrics: dict[str, float]
+    seconds: float
+
+
 class Comparison(Experiment):
     """Jobs are methods times repetitions."""
 
@@ -35,7 +43,7 @@ class Comparison(Experiment):
     @abstractmethod
     def score(
         self, entry: Entry, settings: Mapping[str, Any], repetition: int, part: Part
-    ) -> dict[str, float]:
+    ) -> Score:
         """The metrics of a method with some settings on one part of one split.
 
         With ``part="validation"`` nothing of the test part may be looked at that the final fit may
@@ -66,11 +74,25 @@ class Comparison(Experiment):
         try:
             chosen, tried = self.choose(entry, repetition)
             started = time.perf_counter()
-            scores = self.score(entry, chosen, repetition, "test")
+            scores, seconds = self.score(entry, chosen, repetition, "test")
         except DivergedError:
             scores = {metric.name: float("nan") for metric in self.metrics}
-        seconds = time.perf_counter() - started
+            seconds = time.perf_counter() - started
         return {"scores": scores, "settings": chosen, "trials": tried, "seconds": seconds}
+
+    # -- fits -------------------------------------------------------------------------------
+
+    def fit_seed(self, setting: str, repetition: int, part: Part) -> int:
+        """In (B) each split has a fit of its own, in (A) some fits serve all of them."""
+        number = repetition
+        if setting == "A":
+            number = 0 if part == "validation" else repetition % self.settings["fits"]
+        return int(np.random.default_rng([self.recipe.seed, number, 1]).integers(2**31))
+
+    def kept(self, of: Any, make: Callable[[], Arrays]) -> tuple[Arrays, float]:
+        """A fit and its seconds; from the workspace if one ``of`` the same has been made."""
+        folder = None if self.workspace is None else self.workspace / "fits"
+        return kept(folder, [self.recipe.fingerprint(), of], make)
 
     # -- settings ---------------------------------------------------------------------------
 
@@ -133,10 +155,10 @@ class Comparison(Experiment):
     def _gain(self, entry: Entry, settings: dict[str, Any], repetition: int) -> float | None:
         """What a search maximises; None if training diverges."""
         try:
-            scores = self.score(entry, settings, repetition, "validation")
+            score = self.score(entry, settings, repetition, "validation")
         except DivergedError:
             return None
-        return float(np.mean(list(scores.values())))
+        return float(np.mean(list(score.metrics.values())))
 
     def found(self, results: Mapping[Job, Result]) -> dict[str, list[dict[str, Any]]]:
         """The settings that were chosen, for a recipe's ``tuned.json``; of complete rows only."""

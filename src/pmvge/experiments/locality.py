@@ -7,6 +7,7 @@ not seen, and attributes.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ from scipy.stats import spearmanr
 from pmvge.experiments.animals import ATTRIBUTE, IMAGE
 from pmvge.experiments.attributes import AttributeRanking
 from pmvge.experiments.base import Drawing, Job, Result, Summary, Table
-from pmvge.experiments.comparison import Metric, Part
+from pmvge.experiments.comparison import Metric, Part, Score
 from pmvge.experiments.recipe import Entry
 
 
@@ -29,17 +30,20 @@ class Locality(AttributeRanking):
 
     def score(
         self, entry: Entry, settings: Mapping[str, Any], repetition: int, part: Part
-    ) -> dict[str, float]:
+    ) -> Score:
         """The correlation of each view."""
         case = self.of[entry.label][1]
         animals = self.animals(case.noise)
         split = self.split(animals, case, repetition, part)
         chosen = {name: value for name, value in settings.items() if name != "case"}
-        model, X = self.fitted(entry.method, chosen, animals, case, split.fit, repetition)
-        return {
+        seed, started = self.fit_seed(case.setting, repetition, part), time.perf_counter()
+        model, X = self.fitted(entry.method, chosen, animals, case, split.fit, seed)
+        seconds = time.perf_counter() - started
+        correlations = {
             IMAGE: rank_correlation(animals.images[split.ask], model.embed(IMAGE, X[split.ask])),
             ATTRIBUTE: rank_correlation(animals.vectors, model.embeddings_[ATTRIBUTE]),
         }
+        return Score(correlations, seconds)
 
     def summarize(self, results: Mapping[Job, Result]) -> Summary:
         """Mean and deviation of each view's correlation; the paper's if the images are real."""

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from plotly.offline import get_plotlyjs
 
-from pmvge.experiments.base import Drawing, Goal, Summary, Table
+from pmvge.experiments.base import Drawing, Experiment, Goal, Summary, Table
 from pmvge.experiments.recipe import Recipe
+from pmvge.experiments.run import made_with, read_results
 from pmvge.report import palette
 from pmvge.storage import replace_file
 
@@ -34,11 +35,24 @@ class Finding:
         return "complete" if self.done == self.jobs else f"{self.done} of {self.jobs} jobs done"
 
 
+def read(experiment: Experiment, folder: Path) -> Finding:
+    """What the results in an experiment's folder say."""
+    results, by = read_results(experiment, folder), made_with()
+    told = ", ".join(f"{library} {number}" for library, number in by["versions"].items())
+    return Finding(
+        recipe=experiment.recipe,
+        summary=experiment.summarize(results),
+        done=len(results),
+        jobs=len(experiment.jobs()),
+        made_with=f"pmvge reproduce {experiment.recipe.name}; {told}; {by['cores']} cores",
+    )
+
+
 # -- Markdown -------------------------------------------------------------------------------
 
 
-def markdown(finding: Finding, heading: str = "#") -> str:
-    """Tables, goals and notes; figures are on the page only."""
+def markdown(finding: Finding, heading: str = "#", figures: Sequence[str] = ()) -> str:
+    """Tables, goals and notes, and files with the figures, if there are any."""
     recipe, summary = finding.recipe, finding.summary
     parts = [f"{heading} {recipe.name}: {recipe.title}", recipe.summary]
     if recipe.simulated:
@@ -46,6 +60,8 @@ def markdown(finding: Finding, heading: str = "#") -> str:
     if finding.done < finding.jobs:
         parts.append(f"*Not complete: {finding.state}.*")
     parts += [_markdown_table(table) for table in summary.tables]
+    for file, drawing in zip(figures, summary.drawings, strict=False):
+        parts.append(f"![{recipe.title}]({file})\n\n*{drawing.caption}*")
     if summary.goals:
         parts.append(_markdown_table(_goal_table(summary.goals)))
     remarks = [*summary.remarks, *recipe.notes]

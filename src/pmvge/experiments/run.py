@@ -15,6 +15,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
     "classifier": Classifier,
 }
 
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 LIBRARIES = ("pmvge", "torch", "numpy", "scipy", "scikit-learn", "gensim", "cca-zoo", "optuna")
 
 Told = Callable[[Job, float], None]  # a job is done, after so many seconds
@@ -88,15 +90,36 @@ def _results(
         return
     threads = max(1, (os.cpu_count() or 1) // processes)
     context = multiprocessing.get_context("spawn")  # a fork would share torch's threads
-    with ProcessPoolExecutor(
-        processes, mp_context=context, initializer=_begin, initargs=(experiment, threads)
-    ) as pool:
+    with (
+        _thread_limits(threads),
+        ProcessPoolExecutor(
+            processes, mp_context=context, initializer=_begin, initargs=(experiment, threads)
+        ) as pool,
+    ):
         futures = {pool.submit(_in_process, job): job for job in jobs}
         try:
             for future in as_completed(futures):
                 yield (futures[future], *future.result())
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def _thread_limits(threads: int) -> Iterator[None]:
+    """Processes that start meanwhile use so many threads: more than there are cores fight for them.
+
+    Libraries of linear algebra read these variables once, when they are loaded.
+    """
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, str(threads)))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 _experiment: Experiment | None = None  # of a process of the pool

@@ -1,0 +1,67 @@
+"""Write docs/results.md from a run of all experiments: `python docs/site/results.py results`.
+
+The run before it is `pmvge reproduce all -o results`. Figures are drawn by kaleido, which needs
+Chrome or Chromium.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pmvge.experiments import recipe as recipes
+from pmvge.experiments import report
+from pmvge.experiments.run import made_with, make
+
+DOCS = Path(__file__).parents[1]
+ORDER = (
+    "cora-a", "cora-b", "cora-ablation", "awa-sim", "locality",
+    "figure2", "consistency", "cdmca", "sbm", "classifier",
+)  # fmt: skip
+
+INTRODUCTION = """\
+# What the experiments found
+
+<!-- Written by docs/site/results.py from a run of all experiments: change that, not this page. -->
+
+The paper's experiments, run by
+
+```bash
+pmvge reproduce all --processes 2
+python docs/site/results.py results
+```
+
+with {versions} on {cores} cores. The settings of methods were searched on validation parts before
+(`--tune` searches them anew) and are kept beside the recipes, in `experiments/recipes`. Columns
+headed "paper" repeat what Okuno, Hada and Shimodaira (ICML 2018) print. `awa-a` and `awa-b` are not
+here: their image features were not at hand. `awa-sim` stands for them, on simulated images.
+"""
+
+
+def main(results: Path) -> None:
+    """The page, and its figures beside it."""
+    by = made_with()
+    versions = ", ".join(f"{library} {number}" for library, number in by["versions"].items())
+    parts = [INTRODUCTION.format(versions=versions, cores=by["cores"])]
+    for name in ORDER:
+        finding = report.read(make(recipes.load(name), None, None), results / name)
+        if finding.done < finding.jobs:
+            sys.exit(f"{results / name}: {finding.state}")
+        parts.append(report.markdown(finding, "##", draw(name, finding)))
+    (DOCS / "results.md").write_text("\n".join(parts), encoding="utf-8")
+
+
+def draw(name: str, finding: report.Finding) -> list[str]:
+    """Figures as files; their names, as the page has them."""
+    files = []
+    for k, drawing in enumerate(finding.summary.drawings, start=1):
+        file = f"results/{name}-{k}.svg"
+        (DOCS / file).parent.mkdir(exist_ok=True)
+        figure = drawing.figure.update_layout(template="plotly_white")
+        figure.write_image(DOCS / file, width=900, height=figure.layout.height or 450)
+        files.append(file)
+    return files
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "results"))

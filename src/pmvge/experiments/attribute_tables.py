@@ -1,0 +1,116 @@
+"""What task 3 found: a table with a column for each case, goals, and a figure over the noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from plotly.colors import qualitative
+from plotly.graph_objects import Figure, Scatter
+from plotly.subplots import make_subplots
+
+from pmvge.experiments.base import Drawing, Goal, Table
+from pmvge.experiments.comparison import spread
+
+COLOURS = qualitative.D3 + qualitative.Set2
+
+
+@dataclass(frozen=True)
+class Case:
+    """(A) or (B), and the noise level of simulated images."""
+
+    setting: str
+    noise: float | None = None
+
+    def __str__(self) -> str:
+        return f"({self.setting})" if self.noise is None else f"({self.setting}) s = {self.noise:g}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """Average precisions in percent, one a repetition, of each method in each case."""
+
+    cases: Sequence[Case]
+    labels: Sequence[str]
+    values: Mapping[tuple[str, Case], Sequence[float]]  # no entry: the method cannot do the case
+    bound: Sequence[str]  # labels that are no methods, but bounds
+
+    def table(self, title: str) -> Table:
+        """A row a method, a column a case."""
+        rows = [
+            [label, *(self._cell(self.values.get((label, case))) for case in self.cases)]
+            for label in self.labels
+        ]
+        done = min((len(values) for values in self.values.values()), default=0)
+        caption = f"{title}: average precision in percent, mean ± standard deviation over {done} "
+        return Table(caption + "splits", ["method", *map(str, self.cases)], rows)
+
+    def _cell(self, values: Sequence[float] | None) -> str:
+        return "–" if values is None else spread(list(values))
+
+    def mean(self, label: str, case: Case) -> float | None:
+        """None if there is nothing yet, or never."""
+        values = self.values.get((label, case))
+        return float(np.mean(values)) if values else None
+
+    def goals(self, ours: str, largest_gap: float) -> list[Goal]:
+        """Ours at or above every other method, and its (B) not far below its (A)."""
+        goals, means = [], {}
+        for case in self.cases:
+            mine = self.mean(ours, case)
+            others = {
+                label: mean
+                for label in self.labels
+                if label not in (ours, *self.bound) and (mean := self.mean(label, case)) is not None
+            }
+            if mine is None or not others:
+                continue
+            means[case] = mine
+            other = max(others, key=lambda label: others[label])
+            wanted = f"at or above every other method: {other}, {others[other]:.1f}"
+            goals.append(Goal(f"{ours} {case}", wanted, f"{mine:.1f}", mine >= others[other]))
+        for case, mean in means.items():
+            above = replace(case, setting="A")
+            if case.setting == "B" and above in means:
+                gap = means[above] - mean
+                wanted = f"at most {largest_gap:g} points below"
+                what = f"(B) of {ours} against its {above}"
+                goals.append(Goal(what, wanted, f"{gap:.1f} below", gap <= largest_gap))
+        return goals
+
+    def drawings(self) -> list[Drawing]:
+        """Average precision against the noise level, if there are several."""
+        levels = list(dict.fromkeys(case.noise for case in self.cases))
+        settings = list(dict.fromkeys(case.setting for case in self.cases))
+        if len(levels) < 2 or not any(self.values.values()):
+            return []
+        figure: Figure = make_subplots(
+            1, len(settings), shared_yaxes=True, subplot_titles=[f"({one})" for one in settings]
+        )
+        named = set()
+        for k, label in enumerate(self.labels):
+            for column, setting in enumerate(settings, start=1):
+                means = [self.mean(label, Case(setting, noise)) for noise in levels]
+                if None in means:
+                    continue
+                line = Scatter(
+                    x=[str(noise) for noise in levels],
+                    y=means,
+                    name=label,
+                    legendgroup=label,
+                    showlegend=label not in named,
+                    line={
+                        "dash": "dot" if label in self.bound else "solid",
+                        "color": COLOURS[k % len(COLOURS)],
+                    },
+                    mode="lines+markers",
+                )
+                named.add(label)
+                figure.add_trace(line, 1, column)
+        figure.update_layout(template="plotly_white", height=420)
+        figure.update_xaxes(title_text="noise s of the simulated images")
+        figure.update_yaxes(title_text="average precision (%)", col=1)
+        caption = "Average precision against the noise of the simulated images. Dotted: what the "
+        caption += "posterior of the class would reach if what the image was drawn from were known."
+        return [Drawing(caption, figure)]
