@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import tarfile
+import zipfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,9 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from pmvge.cli import datasets as cli
+from pmvge.datasets import awa, load_cora, load_digits
 from pmvge.datasets import download as downloading
-from pmvge.datasets import load_cora, load_digits
-from pmvge.datasets.registry import DATASETS
+from pmvge.datasets.registry import DATASETS, Archive, has_files, has_md5
 from pmvge.errors import InputError, ParameterError
 
 CONTENT = b"31\t1\t0\t1\tTheory\n7\t0\t0\t1\tAgents\n100\t0\t1\t0\tTheory\n"
@@ -37,6 +38,10 @@ def pack(path: Path, files: dict[str, bytes] = FILES) -> None:
             archive.addfile(member, io.BytesIO(content))
 
 
+def publish(monkeypatch, name: str, *archives: Archive) -> None:
+    monkeypatch.setitem(DATASETS, name, replace(DATASETS[name], archives=archives))
+
+
 @pytest.fixture
 def published(tmp_path, monkeypatch) -> Path:
     """A small Cora, published on this machine."""
@@ -44,8 +49,9 @@ def published(tmp_path, monkeypatch) -> Path:
     archive.parent.mkdir()
     pack(archive)
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
-    entry = replace(DATASETS["cora"], source=archive.as_uri(), files=sums)
-    monkeypatch.setitem(DATASETS, "cora", entry)
+    publish(
+        monkeypatch, "cora", Archive(archive.as_uri(), 10_000, has_files(sums, max_bytes=10_000))
+    )
     monkeypatch.setattr(cli, "fetch", partial(downloading.download, allowed=("file://",)))
     return archive
 
@@ -75,7 +81,7 @@ def test_list_as_json(published, data) -> None:
     assert rows["digits"]["folder"] is None
     assert rows["cora"]["present"] is False
     assert rows["cora"]["folder"] == str(data / "cora")
-    assert rows["cora"]["source"] == published.as_uri()
+    assert rows["cora"]["source"].startswith("https://")
     run("download", "cora")
     rows = {row["name"]: row for row in json.loads(run("list", "--json"))}
     assert rows["cora"]["present"] is True
@@ -134,7 +140,8 @@ def test_a_wrong_archive_leaves_the_old_one(published, data) -> None:
 
 
 def test_an_archive_beyond_the_sets_limit_is_refused(published, data, monkeypatch) -> None:
-    monkeypatch.setitem(DATASETS, "cora", replace(DATASETS["cora"], max_bytes=10))
+    (archive,) = DATASETS["cora"].archives
+    publish(monkeypatch, "cora", replace(archive, max_bytes=10))
     with pytest.raises(InputError, match="expected at most 10 bytes"):
         run("download", "cora")
 
@@ -158,6 +165,150 @@ def test_the_bar_is_for_terminals(published, data, monkeypatch) -> None:
     assert "0:00" not in run("download", "cora")
     monkeypatch.setenv("FORCE_COLOR", "1")  # to rich, a terminal
     assert "0:00" in run("download", "cora", "--force")
+
+
+# -- a set of several archives ---------------------------------------------------------------------
+
+
+ANIMALS = {
+    "AwA2-base.zip": {
+        "classes.txt": "1 antelope\n2 grizzly+bear\n",
+        "predicates.txt": "1 black\n2 big\n3 fast\n",
+        "predicate-matrix-binary.txt": "0 0 1\n1 1 0\n",
+        "predicate-matrix-continuous.txt": "-1 12.5 80\n39.25 1.39 0\n",
+    },
+    "AwA2-features.zip": {
+        "Features/ResNet101/AwA2-features.txt": "1 2\n3 4\n5 6\n",
+        "Features/ResNet101/AwA2-labels.txt": "2\n1\n2\n",
+        "Features/ResNet101/AwA2-filenames.txt": "a.jpg\nb.jpg\nc.jpg\n",
+    },
+}
+
+
+@pytest.fixture
+def animals(tmp_path, monkeypatch) -> dict[str, Path]:
+    """A small AwA2, published on this machine: three images of two numbers."""
+    paths = {name: tmp_path / "publisher" / name for name in ANIMALS}
+    (tmp_path / "publisher").mkdir()
+    for name, path in paths.items():
+        with zipfile.ZipFile(path, "w") as archive:
+            for file, text in ANIMALS[name].items():
+                archive.writestr(f"Animals_with_Attributes2/{file}", text)
+    publish_zips(monkeypatch, paths)
+    monkeypatch.setattr(cli, "fetch", partial(downloading.download, allowed=("file://",)))
+    monkeypatch.setitem(awa.COLUMNS, "awa2", 2)
+    return paths
+
+
+def publish_zips(monkeypatch, paths: dict[str, Path]) -> None:
+    sums = {path: hashlib.md5(path.read_bytes()).hexdigest() for path in paths.values()}
+    archives = [Archive(path.as_uri(), 10_000, has_md5(md5)) for path, md5 in sums.items()]
+    publish(monkeypatch, "awa2", *archives)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+UNPACKED = "Animals_with_Attributes2"
+
+
+def test_archives_are_fetched_and_unpacked_where_the_loaders_look(animals, data) -> None:
+    said = run("download", "awa2")
+    folder = data / "awa2"
+    for name in animals:
+        assert f"awa2: {folder / name} ({animals[name].stat().st_size:,} bytes, verified)\n" in said
+    assert f"unpacked in {folder / UNPACKED}; what it was unpacked from may be removed\n" in said
+    assert "but what" not in said
+    assert names(folder) == [UNPACKED, *animals]
+    level = awa.load_attributes()
+    assert awa.load_images("awa2", level.classes).names == ("b.jpg", "a.jpg", "c.jpg")
+    assert f"awa2 is already there: {folder / UNPACKED} (--force" in run("download", "awa2")
+
+
+def test_an_unpacked_set_is_described(animals, data, tmp_path) -> None:
+    other = tmp_path / "other"
+    assert "37,322 images" in run("describe", "awa2", "--data", other)
+    run("download", "awa2", "--data", other)  # --folder by another name
+    assert not data.exists()
+    facts = json.loads(run("describe", "awa2", "--json", "--folder", other))
+    assert facts["found"] == str(other / "awa2" / UNPACKED)
+    assert facts["graph"] == {
+        "views": {
+            "attribute": {"nodes": 3, "features": None},
+            "image": {"nodes": 3, "features": [2]},
+        },
+        "links": [{"views": ["image", "attribute"], "links": 5, "weight": 5.0}],
+    }
+
+
+def test_each_archive_has_its_bar(animals, data, monkeypatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    said = run("download", "awa2")
+    bars = [line for line in said.splitlines() if "0:00" in line]
+    assert all(any(name in line for line in bars) for name in animals)
+
+
+def test_damage_is_found_by_the_sum_and_nothing_is_left(animals, data) -> None:
+    animals["AwA2-base.zip"].write_bytes(animals["AwA2-base.zip"].read_bytes() + b"x")
+    message = r"AwA2-base.zip: not the file that was expected: expected MD5 \w{32}, got \w{32}$"
+    with pytest.raises(InputError, match=message):
+        run("download", "awa2")
+    assert not data.exists()
+
+
+def test_what_came_whole_is_not_fetched_again(animals, data) -> None:
+    right = animals["AwA2-features.zip"].read_bytes()
+    animals["AwA2-features.zip"].write_bytes(right[:-1])
+    with pytest.raises(InputError, match=r"AwA2-features.zip: not the file that was expected"):
+        run("download", "awa2")
+    assert names(data / "awa2") == ["AwA2-base.zip"]
+    animals["AwA2-features.zip"].write_bytes(right)
+    animals["AwA2-base.zip"].unlink()  # could not be fetched any more
+    run("download", "awa2")
+    assert awa.load_awa2(data / "awa2").n_links == 5
+
+
+def test_archives_that_were_put_there_by_hand(animals, data) -> None:
+    (data / "awa2").mkdir(parents=True)
+    for name, path in animals.items():
+        path.rename(data / "awa2" / name)
+    assert "unpacked in" in run("download", "awa2")
+    with pytest.raises(InputError, match="cannot be reached"):
+        run("download", "awa2", "--force")
+    assert awa.load_awa2(data / "awa2").n_links == 5  # still there
+
+
+def test_a_wrong_archive_that_was_put_there_is_replaced_and_that_is_said(animals, data) -> None:
+    (data / "awa2").mkdir(parents=True)
+    wrong = data / "awa2" / "AwA2-base.zip"
+    wrong.write_bytes(b"damaged")
+    said = run("download", "awa2")
+    assert f"{wrong} is not the file that was expected: expected MD5 " in said
+    assert wrong.read_bytes() == animals["AwA2-base.zip"].read_bytes()
+
+
+def test_an_archive_that_is_refused_leaves_the_older_folder(animals, data, monkeypatch) -> None:
+    run("download", "awa2")
+    with zipfile.ZipFile(animals["AwA2-features.zip"], "a") as archive:
+        archive.writestr("../../evil", "x")
+    publish_zips(monkeypatch, animals)  # with the right sum
+    with pytest.raises(InputError, match=r"member '../../evil' leads out"):
+        run("download", "awa2", "--force")
+    assert awa.load_awa2(data / "awa2").n_links == 5
+    assert names(data) == ["awa2"]
+    assert names(data / "awa2") == [UNPACKED, *animals]
+
+
+def test_download_says_if_other_files_are_read_first(animals, data) -> None:
+    for files in ANIMALS.values():
+        for name, text in files.items():
+            path = data / "awa2" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    said = run("download", "awa2", "--force")
+    assert f"but what is read first is {data / 'awa2'}: remove that" in said
 
 
 # -- describe --------------------------------------------------------------------------------------

@@ -1,12 +1,14 @@
 """Animals with Attributes is read in its publishers' layouts; damaged files say where."""
 
 import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pmvge.datasets.awa import load_attributes, load_images
+from pmvge.datasets import awa
+from pmvge.datasets.awa import find_awa2, load_attributes, load_awa2, load_images, unpack_awa2
 from pmvge.errors import InputError
 
 LEVEL = {
@@ -75,14 +77,34 @@ def test_damaged_classes_say_where(file, text, message, tmp_path) -> None:
         load_attributes(tmp_path)
 
 
+def test_a_folder_that_has_all_comes_before_one_that_has_some(tmp_path) -> None:
+    write(tmp_path / "awa", {"classes.txt": LEVEL["classes.txt"]})
+    write(tmp_path / "awa2", LEVEL)
+    assert load_attributes(tmp_path).classes == CLASSES
+
+
 @pytest.mark.parametrize("kept", [[], ["classes.txt"]])
 def test_missing_files_say_which_where_and_how(kept, tmp_path) -> None:
     write(tmp_path / "awa", {name: LEVEL[name] for name in kept})
     missing = "predicates.txt" if kept else "classes.txt"
     with pytest.raises(InputError) as caught:
         load_attributes(tmp_path)
-    for part in (missing, str(tmp_path / "awa"), "https://", "AwA2-base.zip", "PMVGE_DATA"):
+    command = f"'pmvge datasets download awa2 --folder {tmp_path}'"
+    for part in (
+        missing,
+        str(tmp_path / "awa"),
+        "https://",
+        "AwA2-base.zip",
+        "PMVGE_DATA",
+        command,
+    ):
         assert part in str(caught.value)
+
+
+def test_in_the_usual_folder_the_command_needs_no_folder(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("PMVGE_DATA", str(tmp_path))
+    with pytest.raises(InputError, match="'pmvge datasets download awa2', or get https://"):
+        load_attributes()
 
 
 def test_the_real_matrix() -> None:
@@ -178,9 +200,77 @@ def test_missing_images_say_which_where_and_how(kind, tmp_path) -> None:
     message = str(caught.value)
     for part in ("Features/", str(tmp_path / kind), str(tmp_path / "awa"), "https://", "unpack"):
         assert part in message
+    assert ("pmvge datasets download" in message) is (kind == "awa2")  # of awa1 no sum is known
 
 
 def test_a_class_without_a_folder(tmp_path) -> None:
     write(tmp_path / "awa1", {k: v for k, v in decaf().items() if "grizzly" not in k})
     with pytest.raises(InputError, match=r"Features/decaf/grizzly\+bear is not in"):
         load_images("awa1", CLASSES, tmp_path, columns=4)
+
+
+# -- AwA2 as it is downloaded ---------------------------------------------------------------
+
+
+@pytest.fixture
+def narrow(monkeypatch) -> None:
+    """Images of four numbers."""
+    monkeypatch.setitem(awa.COLUMNS, "awa2", 4)
+
+
+def pack(path: Path, files) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(f"Animals_with_Attributes2/{name}", text)
+    return path
+
+
+def archives(folder: Path, level=LEVEL, images=None) -> list[Path]:
+    images = resnet() if images is None else images
+    return [pack(folder / "base.zip", level), pack(folder / "features.zip", images)]
+
+
+def test_what_is_unpacked_is_found_by_all_loaders(tmp_path, narrow) -> None:
+    folder = tmp_path / "awa2"
+    assert find_awa2(folder) is None
+    place = unpack_awa2(archives(folder), folder)
+    assert place == find_awa2(folder) == folder / "Animals_with_Attributes2"
+    assert load_attributes(tmp_path).classes == CLASSES
+    assert len(load_images("awa2", CLASSES, tmp_path).labels) == 5
+    assert load_awa2(folder).n_links == 8
+
+
+def test_all_images_and_the_attributes_of_their_classes(tmp_path, narrow) -> None:
+    write(tmp_path, {**LEVEL, **resnet()})
+    graph = load_awa2(tmp_path)
+    assert graph.view_names == ("attribute", "image")
+    assert graph.views["attribute"] is None
+    assert graph.ids["attribute"].tolist() == ["black", "big", "fast"]
+    names = ["img_1.jpg", "img_4.jpg", "img_0.jpg", "img_2.jpg", "img_3.jpg"]  # by class
+    assert graph.ids["image"].tolist() == names
+    assert graph.views["image"][:, 0].tolist() == [10, 40, 0, 20, 30]
+    antelope, bear = [0, 0, 1], [1, 1, 0]
+    linked = graph.links["image", "attribute"].matrix().toarray()
+    assert linked.tolist() == [antelope, antelope, bear, bear, bear]
+
+
+@pytest.mark.parametrize("missing", [*LEVEL, *resnet()])
+def test_every_file_is_needed(missing, tmp_path) -> None:
+    files = {**LEVEL, **resnet()}
+    del files[missing]
+    folder = tmp_path / "awa2"
+    write(folder, files)
+    assert find_awa2(folder) is None
+    with pytest.raises(InputError, match=f"{missing} is not in .*awa2.*download awa2 --folder"):
+        load_awa2(folder)
+    level = {k: v for k, v in LEVEL.items() if k != missing}
+    images = {k: v for k, v in resnet().items() if k != missing}
+    with pytest.raises(InputError, match=f"Animals_with_Attributes2/{missing} is not in there"):
+        unpack_awa2(archives(tmp_path / "in", level, images), folder)
+    assert not (folder / "Animals_with_Attributes2").exists()
+
+
+def test_the_limit_is_above_what_is_published() -> None:
+    images, columns, digits = 37_322, 2_048, 25  # a number in full, with a space
+    assert images * columns * digits < awa.MAX_BYTES < 2 * images * columns * digits

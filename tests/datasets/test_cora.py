@@ -159,6 +159,37 @@ def test_a_damaged_archive_is_rejected(write, name, damage, tmp_path) -> None:
         load_cora(tmp_path)
 
 
+@pytest.mark.parametrize("write", [as_zip, as_tgz])
+@pytest.mark.parametrize("name", ["../evil", "/evil", "C:evil", "..\\evil"])
+def test_an_archive_with_a_path_that_leads_out_is_rejected(write, name, tmp_path) -> None:
+    place = tmp_path / "cora"
+    place.mkdir()
+    write(place, {**FILES, f"../../{name}": "x"})
+    message = r"cora: cannot read Cora: member .*evil' leads out of the archive's folder"
+    with pytest.raises(InputError, match=message):
+        load_cora(place)
+    assert len(list(tmp_path.rglob("*"))) == 2  # the folder and the archive
+
+
+def test_an_archive_with_a_link_is_rejected(tmp_path) -> None:
+    as_folder(tmp_path, {"secret": CITES})
+    with tarfile.open(tmp_path / "cora.tgz", "w:gz") as archive:
+        for name in FILES:
+            member = tarfile.TarInfo(f"cora/{name}")
+            member.type, member.linkname = tarfile.SYMTYPE, str(tmp_path / "secret")
+            archive.addfile(member)
+    with pytest.raises(InputError, match=r"cannot read Cora: .*is a link or a device"):
+        load_cora(tmp_path)
+
+
+@pytest.mark.parametrize("write", [as_zip, as_tgz])
+def test_a_bomb_is_rejected(write, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("pmvge.datasets.cora.MAX_BYTES", 10_000)
+    write(tmp_path, {**FILES, "zeros": "0" * 10_000})
+    with pytest.raises(InputError, match="cannot read Cora: expected at most 10,000 bytes"):
+        load_cora(tmp_path)
+
+
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
 REAL = next(
     (

@@ -242,6 +242,19 @@ def test_an_impatient_user(at, tmp_path) -> None:
     assert_untouched(target, b"old")
 
 
+@pytest.mark.parametrize("old", [None, b"old"])
+def test_folders_that_were_made_for_nothing_go_again(at, old, tmp_path) -> None:
+    target = tmp_path / "new" / "folder" / "file"
+    if old is not None:
+        (tmp_path / "new").mkdir()
+        (tmp_path / "new" / "mine").write_bytes(old)
+    for page, verify in (("whole", wrong), ("missing", accept)):
+        with pytest.raises(InputError):
+            fetch(at(page), target, verify)
+        assert names(tmp_path) == ([] if old is None else ["new"])
+        assert old is None or names(tmp_path / "new") == ["mine"]
+
+
 def test_a_full_disk(at, monkeypatch, tmp_path) -> None:
     target = tmp_path / "file"
     target.write_bytes(b"old")

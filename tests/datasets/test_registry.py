@@ -1,4 +1,4 @@
-"""The registry: where data sets are looked for, and archives against the sums of their files."""
+"""The registry: where data sets are looked for, and archives against their sums."""
 
 import hashlib
 import io
@@ -13,23 +13,21 @@ import numpy as np
 import pytest
 
 from pmvge.datasets.cora import find_cora
-from pmvge.datasets.registry import DATASETS, data_folder
+from pmvge.datasets.registry import DATASETS, data_folder, has_files, has_md5
 from pmvge.errors import InputError
 
 FILES = {"cora.content": b"31\t1\t0\tTheory\n7\t0\t1\tAgents\n" * 50, "cora.cites": b"31\t7\n"}
-CORA = replace(
-    DATASETS["cora"],
-    files={name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()},
-)
+CORA, AWA2 = DATASETS["cora"], DATASETS["awa2"]
+SUMS = {name: hashlib.sha256(content).hexdigest() for name, content in FILES.items()}
+verify = has_files(SUMS, max_bytes=1_000_000)
+
+NO_ARCHIVE = r"expected an archive with cora.content and cora.cites: ."
 
 
-NO_ARCHIVE = r"expected a tar archive with cora.content and cora.cites: ."
-
-
-def pack(path: Path, files: dict[str, bytes]) -> Path:
-    with tarfile.open(path, "w:gz") as archive:
+def pack(path: Path, files: dict[str, bytes], *, folder="cora/", mode="w:gz") -> Path:
+    with tarfile.open(path, mode) as archive:
         for name, content in files.items():
-            member = tarfile.TarInfo(f"cora/{name}")
+            member = tarfile.TarInfo(f"{folder}{name}")
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
     return path
@@ -102,7 +100,7 @@ def test_what_is_found_is_what_would_be_read(tmp_path) -> None:
     assert CORA.found(tmp_path) is None
     folder.mkdir()
     assert CORA.found(tmp_path) is None
-    assert CORA.archive(tmp_path) == folder / "cora.tgz"
+    assert list(CORA.places(tmp_path)) == [folder / "cora.tgz"]
     for path in (folder / "cora.tgz", folder / "cora.zip"):  # each before the one before it
         path.touch()
         assert CORA.found(tmp_path) == path
@@ -128,11 +126,28 @@ def test_every_entry_is_complete(dataset, tmp_path) -> None:
     assert DATASETS[dataset.name] is dataset
     assert dataset.summary
     assert dataset.note
-    if dataset.files:
+    if dataset.archives:
         assert dataset.source.startswith("https://")
-        assert dataset.max_bytes > 0
         assert dataset.found(tmp_path) is None
-        assert all(len(bytes.fromhex(sum_)) == 32 for sum_ in dataset.files.values())
+    for archive in dataset.archives:
+        assert archive.url.startswith("https://")
+        assert archive.max_bytes > 0
+        (tmp_path / "x").write_bytes(b"something else")
+        with pytest.raises(InputError, match="expected"):
+            archive.verify(tmp_path / "x")
+
+
+def test_the_archives_of_awa2_are_known_by_the_publishers_sums(tmp_path) -> None:
+    names = {path.name: archive.url for path, archive in AWA2.places(tmp_path).items()}
+    assert names == {
+        "AwA2-base.zip": "https://cvml.ista.ac.at/AwA2/AwA2-base.zip",
+        "AwA2-features.zip": "https://cvml.ista.ac.at/AwA2/AwA2-features.zip",
+    }
+    (tmp_path / "x").touch()
+    sums = ("27998437f72823d8ac314257682b57ca", "b1735c7b8a9044b1d51903b4c9e9fcd5")
+    for archive, expected in zip(AWA2.archives, sums, strict=True):
+        with pytest.raises(InputError, match=f"^expected MD5 {expected}, got d41d8cd98f00b2"):
+            archive.verify(tmp_path / "x")
 
 
 def test_digits_need_no_folder(tmp_path) -> None:
@@ -144,23 +159,34 @@ def test_digits_need_no_folder(tmp_path) -> None:
 
 
 def test_the_right_archive(tmp_path) -> None:
-    CORA.verify(pack(tmp_path / "cora.tgz", {"README": b"", **FILES, "more": b"x"}))
+    verify(pack(tmp_path / "cora.tgz", {"README": b"", **FILES, "more": b"x"}))
+
+
+def test_an_archive_by_its_own_sum(tmp_path) -> None:
+    (tmp_path / "x").write_bytes(b"message digest")
+    known = has_md5("f96b697d7cb7938d525a2f31aaf161d0")  # RFC 1321
+    known(tmp_path / "x")
+    (tmp_path / "x").write_bytes(b"message digesT")
+    with pytest.raises(InputError, match=r"^expected MD5 f96b697d\w{24}, got (?!f96b)\w{32}$"):
+        known(tmp_path / "x")
+    with pytest.raises(InputError, match=r"^cannot be read: .*nowhere"):
+        known(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_another_content_is_named_with_both_sums(name, tmp_path) -> None:
     other = FILES[name] + b"\n"
     archive = pack(tmp_path / "cora.tgz", FILES | {name: other})
-    expected, got = CORA.files[name], hashlib.sha256(other).hexdigest()
+    expected, got = SUMS[name], hashlib.sha256(other).hexdigest()
     with pytest.raises(InputError, match=f"^{name}: expected SHA-256 {expected}, got {got}$"):
-        CORA.verify(archive)
+        verify(archive)
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_missing_file_is_named(name, tmp_path) -> None:
     archive = pack(tmp_path / "cora.tgz", {k: v for k, v in FILES.items() if k != name})
-    with pytest.raises(InputError, match=f"expected a tar archive.*{name} is not in the archive"):
-        CORA.verify(archive)
+    with pytest.raises(InputError, match=f"expected an archive.*{name} is not in the archive"):
+        verify(archive)
 
 
 def test_a_folder_is_not_the_file(tmp_path) -> None:
@@ -168,8 +194,8 @@ def test_a_folder_is_not_the_file(tmp_path) -> None:
         member = tarfile.TarInfo("cora/cora.content")
         member.type = tarfile.DIRTYPE
         archive.addfile(member)
-    with pytest.raises(InputError, match=r"cora.content is not a file"):
-        CORA.verify(tmp_path / "cora.tgz")
+    with pytest.raises(InputError, match=r"cora.content is not in the archive"):
+        verify(tmp_path / "cora.tgz")
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.1, 0.5, 0.9])
@@ -179,13 +205,31 @@ def test_a_truncated_archive(kept, tmp_path) -> None:
     content = archive.read_bytes()
     archive.write_bytes(content[: int(kept * len(content))])
     with pytest.raises(InputError, match=NO_ARCHIVE):
-        CORA.verify(archive)
+        verify(archive)
 
 
 def test_a_page_instead_of_an_archive(tmp_path) -> None:
     (tmp_path / "cora.tgz").write_text("<html>Please log in</html>")
     with pytest.raises(InputError, match=NO_ARCHIVE):
-        CORA.verify(tmp_path / "cora.tgz")
+        verify(tmp_path / "cora.tgz")
+
+
+@pytest.mark.parametrize("name", ["../evil", "/evil", "cora/../../evil", "C:evil", "..\\evil"])
+def test_the_right_files_beside_a_path_that_leads_out(name, tmp_path) -> None:
+    (tmp_path / "in").mkdir()
+    archive = pack(tmp_path / "in" / "cora.tgz", {**FILES, name: b"x"}, folder="")
+    with pytest.raises(InputError, match=r"evil' leads out of the archive's folder: .*publisher"):
+        verify(archive)
+    assert [path.name for path in tmp_path.rglob("*")] == ["in", "cora.tgz"]
+
+
+def test_the_right_files_beside_a_link(tmp_path) -> None:
+    with tarfile.open(pack(tmp_path / "cora.tar", FILES, mode="w"), "a") as archive:
+        member = tarfile.TarInfo("cora/link")
+        member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(member)
+    with pytest.raises(InputError, match="'cora/link' is a link or a device"):
+        verify(tmp_path / "cora.tar")
 
 
 # -- the real one ----------------------------------------------------------------------------------
@@ -205,7 +249,6 @@ def real_files() -> dict[str, bytes]:
 
 
 def test_the_real_files_have_the_sums_of_the_registry(tmp_path) -> None:
-    dataset = DATASETS["cora"]
-    archive = pack(tmp_path / "cora.tgz", real_files())
-    dataset.verify(archive)
-    assert archive.stat().st_size < dataset.max_bytes
+    path, (archive,) = pack(tmp_path / "cora.tgz", real_files()), CORA.archives
+    archive.verify(path)
+    assert path.stat().st_size < archive.max_bytes

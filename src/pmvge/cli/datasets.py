@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from pmvge.datasets.download import download as fetch
-from pmvge.datasets.registry import DATASETS, Dataset
-from pmvge.errors import choose
+from pmvge.datasets.registry import DATASETS, Archive, Dataset
+from pmvge.errors import InputError, choose
 from pmvge.graph import MultiViewGraph
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ Folder = Annotated[
     Path | None,
     typer.Option(
         "--folder",
+        "--data",
         metavar="DATA",
         help="Data folder, in which each set has its own. Default: $PMVGE_DATA, or else a folder "
         "of yours.",
@@ -63,31 +64,27 @@ def download(
 ) -> None:
     """Download a data set from its publisher, verify it, and put it in its place.
 
+    An archive that is there already, and is the right one, is not fetched again without --force.
+
     Example: pmvge datasets download cora
     """
     dataset = _choose(name)
-    if not dataset.files:
+    if not dataset.archives:
         _say(f"{name} comes with {dataset.source}: there is nothing to download")
         return
     if not force and (found := dataset.found(folder)) is not None:
         _say(f"{name} is already there: {found} (--force fetches it again)")
         return
-    archive = dataset.archive(folder)
-    console = Console(stderr=True)
-    columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("", total=None)
-        fetch(
-            dataset.source,
-            archive,
-            dataset.verify,
-            lambda done, total: bar.update(task, completed=done, total=total),
-            max_bytes=dataset.max_bytes,
-        )
-    _say(f"{name}: {archive} ({archive.stat().st_size:,} bytes, verified)")
-    if (found := dataset.found(folder)) != archive:
+    places = dataset.places(folder)
+    for place, archive in places.items():
+        if force or not _there(archive, place):
+            _fetch(archive, place)
+        _say(f"{name}: {place} ({place.stat().st_size:,} bytes, verified)")
+    result = next(iter(places))
+    if dataset.unpack is not None:
+        result = dataset.unpack(list(places), dataset.folder(folder))
+        _say(f"{name}: unpacked in {result}; what it was unpacked from may be removed")
+    if (found := dataset.found(folder)) != result:
         _say(f"but what is read first is {found}: remove that to use the new one")
 
 
@@ -109,7 +106,7 @@ def describe(name: Name, folder: Folder = None, as_json: AsJson = False) -> None
     for key, label in labels.items():
         table.add_row(label, Text(facts[key], overflow="fold"))
     Console().print(table)
-    if not dataset.files:
+    if not dataset.archives:
         _say(f"comes with {dataset.source}: there is nothing to download")
     elif graph is None:
         where = "" if folder is None else f" --folder {shlex.quote(str(folder))}"
@@ -124,10 +121,39 @@ def _choose(name: str) -> Dataset:
     return DATASETS[choose("data set", name, DATASETS)]
 
 
+def _there(archive: Archive, place: Path) -> bool:
+    """Whether the archive is there, left by an earlier download or put there by hand."""
+    if not place.is_file():
+        return False
+    try:
+        archive.verify(place)
+    except InputError as error:
+        _say(f"{place} is not the file that was expected: {error}; fetching it anew")
+        return False
+    return True
+
+
+def _fetch(archive: Archive, place: Path) -> None:
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(),
+               TimeRemainingColumn())  # fmt: skip
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(archive.name, total=None)
+        fetch(
+            archive.url,
+            place,
+            archive.verify,
+            lambda done, total: bar.update(task, completed=done, total=total),
+            max_bytes=archive.max_bytes,
+        )
+
+
 def _facts(dataset: Dataset, data: Path | None) -> dict[str, Any]:
     """A set and whether it is here; one that comes with a library always is, and has no folder."""
-    folder = dataset.folder(data) if dataset.files else None
-    found = dataset.found(data) if dataset.files else None
+    folder = dataset.folder(data) if dataset.archives else None
+    found = dataset.found(data) if dataset.archives else None
     return {
         "name": dataset.name,
         "summary": dataset.summary,
@@ -135,7 +161,7 @@ def _facts(dataset: Dataset, data: Path | None) -> dict[str, Any]:
         "note": dataset.note,
         "folder": folder and str(folder),
         "found": found and str(found),
-        "present": found is not None or not dataset.files,
+        "present": found is not None or not dataset.archives,
     }
 
 

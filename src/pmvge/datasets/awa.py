@@ -13,33 +13,46 @@ Images:
   ``AwA2-labels.txt``, a line with its class, from 1, and ``AwA2-filenames.txt``, one with its name.
 
 A data set's folder is ``awa``, ``awa1`` or ``awa2`` in the data folder. Files lie in it directly,
-or as they are packed, in ``Animals_with_Attributes`` or ``Animals_with_Attributes2``.
+or as they are packed, in ``Animals_with_Attributes`` or ``Animals_with_Attributes2``. Of AwA2 all
+that is read can be downloaded: ``pmvge datasets download awa2``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from pmvge.datasets.download import data_folder
+from pmvge.datasets.unpacking import unpack
 from pmvge.errors import InputError, choose
+from pmvge.graph import MultiViewGraph
 
 FOLDERS = ("awa", "awa1", "awa2")
 PACKED = (".", "Animals_with_Attributes", "Animals_with_Attributes2")
 # What is read of each publication, below any of the folders above.
 IMAGES = {"awa1": "Features/decaf", "awa2": "Features/ResNet101"}
 COLUMNS = {"awa1": 4096, "awa2": 2048}
-SOURCES = {
-    "awa1": "the DeCAF features of AwA1, https://cvml.ista.ac.at/AwA/ (AwA-features-decaf)",
-    "awa2": "https://cvml.ista.ac.at/AwA2/AwA2-features.zip (301 MB, "
-    "md5 b1735c7b8a9044b1d51903b4c9e9fcd5)",
+LEVEL = (
+    "classes.txt", "predicates.txt", "predicate-matrix-binary.txt",
+    "predicate-matrix-continuous.txt",
+)  # fmt: skip
+RESNET = tuple(f"{IMAGES['awa2']}/AwA2-{what}.txt" for what in ("features", "labels", "filenames"))
+SOURCE = "https://cvml.ista.ac.at/AwA2/"
+MD5 = {  # as the publisher gives them
+    "AwA2-base.zip": "27998437f72823d8ac314257682b57ca",
+    "AwA2-features.zip": "b1735c7b8a9044b1d51903b4c9e9fcd5",
 }
-BASE = "https://cvml.ista.ac.at/AwA2/AwA2-base.zip (32 KB, md5 27998437f72823d8ac314257682b57ca)"
+BASE, FEATURES = (f"{SOURCE}{name} (md5 {md5})" for name, md5 in MD5.items())
+# Of AwA1 no checksum is known: it is fetched by hand.
+DECAF = "the DeCAF features of AwA1, https://cvml.ista.ac.at/AwA/ (AwA-features-decaf)"
+MAX_BYTES = 3_000_000_000  # unpacked: 37,322 x 2,048 numbers, each of up to 25 bytes, and some
 # Attributes that are no words, in words.
 PARTS: dict[str, tuple[str, ...]] = {
     "toughskin": ("tough", "skin"), "longleg": ("long", "leg"), "longneck": ("long", "neck"),
@@ -70,16 +83,7 @@ class Images:
 
 def load_attributes(data: str | Path | None = None) -> Attributes:
     """Read the class level from a data folder, by default the one of ``data_folder()``."""
-    files = ("classes.txt", "predicates.txt", "predicate-matrix-binary.txt")
-    place = _find(data, FOLDERS, (*files, "predicate-matrix-continuous.txt"), BASE)
-    classes, attributes = (_names(place / name) for name in files[:2])
-    shape = (len(classes), len(attributes))
-    binary = _matrix(place / files[2], shape)
-    if not np.isin(binary, (0, 1)).all():
-        raise InputError(f"{place / files[2]}: expected zeros and ones only")
-    strength = _matrix(place / "predicate-matrix-continuous.txt", shape)
-    strength[strength < 0] = np.nan
-    return Attributes(classes, attributes, binary.astype(np.int64), strength)
+    return _level(_find(data, FOLDERS, LEVEL, BASE))
 
 
 def load_images(
@@ -100,7 +104,7 @@ def load_images(
     p = COLUMNS[kind] if columns is None else columns
     folders = (kind, "awa")
     if kind == "awa1":
-        place = _find(data, folders, tuple(f"{IMAGES[kind]}/{c}" for c in classes), SOURCES[kind])
+        place = _find(data, folders, tuple(f"{IMAGES[kind]}/{c}" for c in classes), DECAF)
         files = [sorted((place / IMAGES[kind] / c).glob("*.txt")) for c in classes]
         labels = np.repeat(np.arange(len(classes)), [len(found) for found in files])
         rows = _draw(labels, classes, per_class, seed, place / IMAGES[kind])
@@ -108,20 +112,36 @@ def load_images(
         chosen = [paths[row] for row in rows]
         features = np.stack([_row(str(path), _bytes(path).split(), p) for path in chosen])
         return Images(features, labels[rows], tuple(path.stem for path in chosen))
-    wanted = tuple(
-        f"{IMAGES[kind]}/AwA2-{what}.txt" for what in ("features", "labels", "filenames")
+    return _resnet(_find(data, folders, RESNET, FEATURES), classes, per_class, seed, p)
+
+
+# -- AwA2 as it is downloaded ---------------------------------------------------------------
+
+
+def find_awa2(folder: Path) -> Path | None:
+    """Where in its folder all that is read of AwA2 lies together."""
+    return _first([folder / packed for packed in PACKED], (*LEVEL, *RESNET))
+
+
+def unpack_awa2(archives: Sequence[Path], folder: Path) -> Path:
+    """Unpack the publisher's archives in the set's folder, where ``find_awa2`` looks."""
+    place = folder / PACKED[-1]
+    unpack(archives, place, needed=(*LEVEL, *RESNET), max_bytes=MAX_BYTES)
+    return place
+
+
+def load_awa2(folder: str | Path) -> MultiViewGraph:
+    """All images, with ResNet101's features, linked to the attributes that their classes have."""
+    folder = Path(folder).absolute()
+    place = _find(folder.parent, (folder.name,), (*LEVEL, *RESNET), f"{BASE} and {FEATURES}")
+    level = _level(place)
+    images = _resnet(place, level.classes, None, 0, COLUMNS["awa2"])
+    W = sparse.csr_array(level.binary[images.labels].astype(np.float32))
+    return MultiViewGraph(
+        {"image": images.features, "attribute": len(level.attributes)},
+        {("image", "attribute"): W},
+        {"image": np.array(images.names), "attribute": np.array(level.attributes)},
     )
-    place = _find(data, folders, wanted, SOURCES[kind])
-    labels = _labels(place / wanted[1], len(classes))
-    names = _bytes(place / wanted[2]).decode(errors="replace").split()
-    if len(names) != len(labels):
-        raise InputError(
-            f"{place / wanted[2]}: expected {len(labels)} names, one for each label, "
-            f"got {len(names)}"
-        )
-    rows = _draw(labels, classes, per_class, seed, place / wanted[1])
-    features = _lines(place / wanted[0], rows, len(labels), p)
-    return Images(features, labels[rows], tuple(names[row] for row in rows))
 
 
 # -- finding and reading --------------------------------------------------------------------
@@ -130,21 +150,54 @@ def load_images(
 def _find(
     data: str | Path | None, folders: tuple[str, ...], files: tuple[str, ...], source: str
 ) -> Path:
-    """The first place that has the first of the files; an error unless it has them all."""
+    """The first place that has all the files; an error if there is none."""
     root = data_folder() if data is None else Path(data)
     places = [root / folder / packed for folder in folders for packed in PACKED]
     try:
-        place = next((place for place in places if (place / files[0]).exists()), None)
-        missing = [file for file in files if place is not None and not (place / file).exists()]
+        if found := _first(places, files):
+            return found
+        some = _first(places, files[:1])  # what is there of it, if anything
+        missing = next(file for file in files if some is None or not (some / file).exists())
     except OSError as error:
         raise InputError(f"{root}: cannot look for {files[0]}: {error}") from error
-    if place is None or missing:
-        looked = [str(place or root / folder) for folder in (folders if place is None else [""])]
+    looked = " or ".join(str(root / folder) for folder in folders) if some is None else some
+    command = ""
+    if source != DECAF:
+        where = "" if data is None else f" --folder {shlex.quote(str(data))}"
+        command = f"get it with 'pmvge datasets download awa2{where}', or "
+    raise InputError(
+        f"{missing} is not in {looked}: {command}get {source}, unpack it in {root / folders[0]}, "
+        f"or set PMVGE_DATA to the folder that holds {folders[0]!r}"
+    )
+
+
+def _first(places: Sequence[Path], files: tuple[str, ...]) -> Path | None:
+    return next((p for p in places if all((p / file).exists() for file in files)), None)
+
+
+def _level(place: Path) -> Attributes:
+    classes, attributes = (_names(place / name) for name in LEVEL[:2])
+    shape = (len(classes), len(attributes))
+    binary, strength = (_matrix(place / name, shape) for name in LEVEL[2:])
+    if not np.isin(binary, (0, 1)).all():
+        raise InputError(f"{place / LEVEL[2]}: expected zeros and ones only")
+    strength[strength < 0] = np.nan
+    return Attributes(classes, attributes, binary.astype(np.int64), strength)
+
+
+def _resnet(
+    place: Path, classes: tuple[str, ...], per_class: int | None, seed: int, p: int
+) -> Images:
+    table, numbers, files = (place / name for name in RESNET)
+    labels = _labels(numbers, len(classes))
+    names = _bytes(files).decode(errors="replace").split()
+    if len(names) != len(labels):
         raise InputError(
-            f"{(missing or files)[0]} is not in {' or '.join(looked)}: get {source}, unpack it in "
-            f"{root / folders[0]}, or set PMVGE_DATA to the folder that holds {folders[0]!r}"
+            f"{files}: expected {len(labels)} names, one for each label, got {len(names)}"
         )
-    return place
+    rows = _draw(labels, classes, per_class, seed, numbers)
+    features = _lines(table, rows, len(labels), p)
+    return Images(features, labels[rows], tuple(names[row] for row in rows))
 
 
 def _bytes(path: Path) -> bytes:

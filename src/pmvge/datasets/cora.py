@@ -6,23 +6,21 @@ Read in the publisher's own layout: ``cora.content`` with ``<paper id> <0/1 x 14
 
 from __future__ import annotations
 
-import tarfile
-import zipfile
-import zlib
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from pmvge.datasets.download import data_folder
+from pmvge.datasets.unpacking import read_files
 from pmvge.errors import InputError
 from pmvge.graph import MultiViewGraph
 from pmvge.ids import find
 
 _FILES = ("cora.content", "cora.cites")
-DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError)
+MAX_BYTES = 100_000_000  # in an archive; the files have 8 million
 SOURCE = "https://linqs-data.soe.ucsc.edu/public/lbc/cora.tgz"
 
 
@@ -74,32 +72,18 @@ def find_cora(place: Path) -> Path | None:
 
 
 def _read(place: Path) -> tuple[str, str]:
-    """The text of both files, from the folder or from an archive in it, without extracting it."""
+    """The text of both files, from the folder or from an archive in it, without unpacking it."""
     try:
-        found = find_cora(place)
-        if found is None:
-            raise InputError(
-                f"{place}: no Cora here: expected {' and '.join(_FILES)}, or cora.zip, or cora.tgz "
-                f"(publisher: {SOURCE}); get it with 'pmvge datasets download cora', or set "
-                "PMVGE_DATA to the folder that holds 'cora'"
-            )
-        if found == place:
-            texts = [(place / name).read_bytes() for name in _FILES]
-        elif found.suffix == ".zip":
-            with zipfile.ZipFile(found) as archive:
-                texts = [archive.read(member(archive.namelist(), name)) for name in _FILES]
-        else:
-            with tarfile.open(found) as tar:
-                streams = [tar.extractfile(member(tar.getnames(), name)) for name in _FILES]
-                texts = [stream.read() if stream else b"" for stream in streams]
-        return texts[0].decode(), texts[1].decode()
-    except (*DAMAGED, KeyError, OSError, UnicodeDecodeError) as error:
+        if found := find_cora(place):
+            if found == place:
+                files = {name: (place / name).read_bytes() for name in _FILES}
+            else:
+                files = dict(read_files(found, _FILES, max_bytes=MAX_BYTES))
+            return files[_FILES[0]].decode(), files[_FILES[1]].decode()
+    except (InputError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{place}: cannot read Cora: {error}") from error
-
-
-def member(names: list[str], wanted: str) -> str:
-    """The first of an archive's names that ends in the file's name."""
-    for name in names:
-        if PurePosixPath(name).name == wanted:
-            return name
-    raise KeyError(f"{wanted} is not in the archive")
+    raise InputError(
+        f"{place}: no Cora here: expected {' and '.join(_FILES)}, or cora.zip, or cora.tgz "
+        f"(publisher: {SOURCE}); get it with 'pmvge datasets download cora', or set "
+        "PMVGE_DATA to the folder that holds 'cora'"
+    )

@@ -1,7 +1,8 @@
 """Files from their publishers: where they are kept, and how they get there whole or not at all.
 
 A file is streamed into a ``.partial`` beside its target, verified there, and then put in the
-target's place in one step. Whatever fails, an older target stays and no partial is left behind.
+target's place in one step. Whatever fails, an older target stays, and nothing is left behind: no
+partial, and no folder that was made for it.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ def download(
     target = target.absolute()
     # Its own name for every process: two that fetch one file do not write into each other's.
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+    made: list[Path] = []
     try:
+        made = [folder for folder in target.parents if not folder.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("wb") as stream:
             for block, done, total in _blocks(url, target, max_bytes, timeout, allowed):
@@ -84,6 +87,9 @@ def download(
     finally:
         with suppress(OSError):  # such as a file where the folder should be
             partial.unlink()
+        with suppress(OSError):  # such as a folder that is not empty: the target is there
+            for folder in made:
+                folder.rmdir()
 
 
 def _blocks(

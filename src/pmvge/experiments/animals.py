@@ -23,11 +23,11 @@ Index = NDArray[np.int64]
 
 IMAGE, ATTRIBUTE = "image", "attribute"
 SEED = 2018  # of the simulated images
-VECTORS = {  # where, in the data folder, and from whom
-    "word2vec": ("awa/attribute_word2vec_300d.txt", "lines 'attribute v1 ... v300'"),
+VECTORS = {  # where, in the data folder, and how to get it: no checksums are known, so by hand
+    "word2vec": ("awa/attribute_word2vec_300d.txt", "make it of lines 'attribute v1 ... v300'"),
     "glove": (
         "glove/glove.6B.300d.txt",
-        "it from https://nlp.stanford.edu/data/glove.6B.zip",
+        "get glove.6B.zip from https://nlp.stanford.edu/projects/glove/, unpack it",
     ),
 }
 
@@ -64,7 +64,7 @@ def _load(
     level = load_attributes(root)
     file, how = VECTORS[choose("vectors", vectors, VECTORS)]
     if not (root / file).is_file():
-        raise InputError(f"{file} is not in {root}: get {how}, and put it there")
+        raise InputError(f"{file} is not in {root}: {how}, and put it at {root / file}")
     V = load_vectors(root / file, level.attributes, PARTS)
     has = level.binary > 0
     if noise is not None:

@@ -1,0 +1,336 @@
+"""Archives are unpacked whole or not at all, and never out of their folder."""
+
+import io
+import os
+import stat
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from pmvge.datasets.unpacking import read_files, unpack
+from pmvge.errors import InputError
+
+BASE = {"set/names.txt": b"1 cat\n", "set/deep/er/matrix.txt": b"0 1\n"}
+MORE = {"set/deep/numbers.txt": bytes(range(256)) * 100}
+NEEDED = ("names.txt", "deep/numbers.txt")
+LIMIT = 100_000
+OUTSIDE = [
+    "/evil", "//host/share/evil", "../evil", "set/../../evil", "set/..", "C:evil", "C:/evil",
+    "\\evil", "..\\evil", "set\\..\\..\\evil", "set/evil:stream", "set/evil\0.txt",
+]  # fmt: skip
+SPECIAL = ["S_IFLNK", "S_IFIFO", "S_IFCHR", "S_IFBLK", "S_IFSOCK"]
+
+
+def pack(path: Path, files: dict[str, bytes], kind: int = 0) -> Path:
+    """A zip archive; the last member is of the kind given."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number, (name, content) in enumerate(files.items(), start=1):
+            info = zipfile.ZipInfo("x")
+            info.filename = name  # as it is: a ZipInfo mends its name
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.external_attr = (0o644 | (kind if number == len(files) else 0)) << 16
+            archive.writestr(info, content)
+    return path
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """All files below a folder; also those that are hidden, and folders."""
+    found = {}
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        found[name] = b"a folder" if path.is_dir() else path.read_bytes()
+    return found
+
+
+@pytest.fixture
+def archives(tmp_path) -> list[Path]:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    return [pack(tmp_path / "in" / "base.zip", BASE), pack(tmp_path / "in" / "more.zip", MORE)]
+
+
+@pytest.fixture(params=[False, True], ids=["nothing", "older"])
+def target(request, tmp_path, archives) -> Path:
+    """Where the folder belongs; there may be an older one."""
+    target = tmp_path / "out" / "set"
+    if request.param:
+        (target / "deep").mkdir(parents=True)
+        (target / "names.txt").write_text("older")
+        (target / "deep" / "numbers.txt").write_text("older")
+    return target
+
+
+def run(archives: list[Path], target: Path, needed=NEEDED, max_bytes=LIMIT) -> None:
+    unpack(archives, target, needed=needed, max_bytes=max_bytes)
+
+
+def refused(archives, target, message: str, error=InputError, **options) -> str:
+    """What is said; around the archives nothing has changed, whatever was there."""
+    root = archives[0].parents[1]
+    before = tree(root)
+    with pytest.raises(error, match=message) as caught:
+        run(archives, target, **options)
+    assert tree(root) == before
+    return str(caught.value)
+
+
+# -- what is right --------------------------------------------------------------------------
+
+
+def test_archives_become_one_folder_in_place_of_an_older_one(archives, target) -> None:
+    run(archives, target)
+    assert tree(target.parent) == {
+        "set": b"a folder",
+        "set/names.txt": b"1 cat\n",
+        "set/deep": b"a folder",
+        "set/deep/er": b"a folder",
+        "set/deep/er/matrix.txt": b"0 1\n",
+        "set/deep/numbers.txt": MORE["set/deep/numbers.txt"],
+    }
+    run(archives, target)  # again, over all of it
+    assert (target / "names.txt").read_bytes() == b"1 cat\n"
+
+
+def test_the_folder_and_its_files_are_as_others_that_one_makes(archives, target) -> None:
+    run(archives, target)
+    (target.parent / "folder").mkdir()
+    (target.parent / "file").touch()
+    for path, usual in ((target, "folder"), (target / "names.txt", "file")):
+        assert path.stat().st_mode == (target.parent / usual).stat().st_mode
+
+
+def test_what_is_beside_the_folder_is_left_out(archives, target) -> None:
+    beside = {"__MACOSX/._names.txt": b"x", "readme.txt": b"x", "set": b"x", "./set/dot.txt": b"."}
+    pack(archives[0], {**BASE, **beside, "set/empty/": b""})
+    run(archives, target)
+    names = {name for name, content in tree(target.parent).items() if content != b"a folder"}
+    inside = ["dot.txt", "names.txt", "deep/er/matrix.txt", "deep/numbers.txt"]
+    assert names == {f"set/{name}" for name in inside}
+
+
+# -- what is refused, before anything is written --------------------------------------------
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_path_that_leads_out(archives, target, name, which) -> None:
+    pack(archives[which], {**BASE, **MORE, name: b"evil"})
+    message = r"leads out of the archive's folder: do not use it, .* publisher$"
+    said = refused(archives, target, message)
+    assert said.startswith(f"{archives[which]}: member {name!r} ")
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+def test_a_member_that_is_no_file(archives, target, kind) -> None:
+    pack(archives[1], {**MORE, "set/evil": b"/etc/passwd"}, getattr(stat, kind))
+    message = r"more.zip: member 'set/evil' is a link or a device, expected a file: "
+    refused(archives, target, message)
+
+
+def test_a_bomb(archives, target) -> None:
+    pack(archives[0], {**BASE, "set/zeros": bytes(LIMIT)})
+    assert archives[0].stat().st_size < LIMIT / 100
+    refused(archives, target, r"base.zip: expected at most 100,000 bytes when unpacked, got more")
+
+
+def test_a_bomb_in_two_parts(archives, target) -> None:
+    for path, files in zip(archives, (BASE, MORE), strict=True):
+        pack(path, {**files, f"set/{path.stem}": bytes(60_000)})
+    refused(archives, target, r"more.zip: expected at most 100,000 bytes when unpacked")
+    run(archives, target, max_bytes=2 * LIMIT)
+
+
+def test_a_bomb_whose_size_is_a_lie(archives, target) -> None:
+    """zipfile itself stops at the size that is said, and finds the sum of the bytes wrong."""
+    pack(archives[0], {**BASE, "set/zeros": bytes(10 * LIMIT)})
+    size, lie = ((n).to_bytes(4, "little") for n in (10 * LIMIT, 10))
+    packed = archives[0].read_bytes()
+    assert packed.count(size) == 2  # before the member, and in the list at the end
+    archives[0].write_bytes(packed.replace(size, lie))
+    refused(archives, target, r"base.zip: .*zeros")
+
+
+def test_bytes_are_counted_as_they_are_written(archives, target, monkeypatch) -> None:
+    monkeypatch.setattr(zipfile.ZipFile, "open", lambda *_: io.BytesIO(bytes(LIMIT + 1)))
+    refused(archives, target, r"base.zip: set/names.txt has more bytes than expected")
+
+
+def test_they_are_counted_over_all_members(archives, target, monkeypatch) -> None:
+    monkeypatch.setattr(zipfile.ZipFile, "open", lambda *_: io.BytesIO(bytes(LIMIT // 3 + 1)))
+    refused(archives, target, r"more.zip: set/deep/numbers.txt has more bytes than expected")
+
+
+@pytest.mark.parametrize("missing", NEEDED)
+def test_a_file_that_is_needed(archives, target, missing) -> None:
+    for path, files in zip(archives, (BASE, MORE), strict=True):
+        pack(path, {name: text for name, text in files.items() if name != f"set/{missing}"})
+    said = refused(archives, target, rf": set/{missing} is not in there: do not use it")
+    assert said.startswith(f"{archives[0]} and {archives[1]}: ")
+
+
+def test_an_archive_that_is_not_there(archives, target) -> None:
+    archives[1].unlink()
+    refused(archives, target, r"set: cannot unpack .*No such file.*more.zip'; make room for it")
+
+
+def test_a_page_instead_of_an_archive(archives, target) -> None:
+    archives[1].write_text("<html>Please log in</html>")
+    refused(archives, target, r"more.zip: not a zip archive, or a damaged one: .*get it again")
+
+
+@pytest.mark.parametrize("where", [0.3, 0.99])
+def test_a_damaged_archive(archives, target, where) -> None:
+    noise = os.urandom(20_000)
+    pack(archives[1], {"set/deep/numbers.txt": noise})
+    damaged = bytearray(archives[1].read_bytes())
+    at = int(where * len(damaged))
+    damaged[at : at + 20] = b"\xff" * 20
+    archives[1].write_bytes(damaged)
+    refused(archives, target, r"more.zip: not a zip archive, or a damaged one: ")
+
+
+def test_a_password(archives, target) -> None:
+    """A flag is enough: the member cannot be read without one."""
+    packed = bytearray(archives[1].read_bytes())
+    for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        packed[packed.index(mark) + at] |= 1
+    archives[1].write_bytes(packed)
+    refused(archives, target, r"more.zip: .*password required")
+
+
+# -- what is there already ------------------------------------------------------------------
+
+
+def test_a_folder_that_holds_more_is_not_replaced(archives, tmp_path) -> None:
+    target = tmp_path / "out" / "set"
+    (target / "photos").mkdir(parents=True)
+    (target / "photos" / "mine.jpg").write_text("mine")
+    refused(archives, target, r"set: .* it holds mine.jpg, which is not in the archives: move")
+
+
+def test_nor_one_with_a_link_to_a_folder(archives, tmp_path) -> None:
+    target = tmp_path / "out" / "set"
+    target.mkdir()
+    (tmp_path / "photos").mkdir()
+    (target / "photos").symlink_to(tmp_path / "photos")
+    refused(archives, target, r"set: .* it holds photos, which is not in the archives")
+
+
+def test_nor_a_file(archives, tmp_path) -> None:
+    (tmp_path / "out" / "set").write_text("mine")
+    refused(archives, tmp_path / "out" / "set", "set: expected a folder, got a file: move it away")
+
+
+# -- what goes wrong on the way -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("trouble", "error", "message"),
+    [
+        (KeyboardInterrupt(), KeyboardInterrupt, "^$"),
+        (OSError(28, "No space left on device"), InputError, r"No space left.*; make room for it"),
+    ],
+)
+def test_an_unpacking_that_is_broken_off(
+    archives, target, monkeypatch, trouble, error, message
+) -> None:
+    calls = []
+
+    def sync(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == 2:
+            raise trouble
+
+    monkeypatch.setattr(os, "fsync", sync)
+    refused(archives, target, message, error)
+    assert len(calls) == 2
+    monkeypatch.undo()
+    run(archives, target)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "error", "message"),
+    [
+        (KeyboardInterrupt(), KeyboardInterrupt, "^$"),
+        (OSError(13, "Permission denied"), InputError, r"set: cannot unpack .*Permission denied"),
+    ],
+)
+def test_an_older_folder_is_put_back_if_the_new_one_cannot_take_its_place(
+    archives, target, monkeypatch, trouble, error, message
+) -> None:
+    usual = Path.rename
+
+    def rename(path: Path, to: Path) -> Path:
+        if path.name == "new":
+            raise trouble
+        return usual(path, to)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    refused(archives, target, message, error)
+
+
+# -- read without unpacking -----------------------------------------------------------------
+
+
+def pack_tar(path: Path, files: dict[str, bytes], kind: bytes = tarfile.REGTYPE) -> Path:
+    """A tar archive; the last member is of the kind given."""
+    with tarfile.open(path, "w:gz") as archive:
+        for number, (name, content) in enumerate(files.items(), start=1):
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            if number == len(files) and kind != tarfile.REGTYPE:
+                info.type, info.linkname, info.size = kind, "/etc/passwd", 0
+            archive.addfile(info, io.BytesIO(content))
+    return path
+
+
+PACKERS = [pack, pack_tar]
+
+
+def read(path: Path, *names: str) -> dict[str, bytes]:
+    before = tree(path.parent)
+    try:
+        return dict(read_files(path, names, max_bytes=LIMIT))
+    finally:
+        assert tree(path.parent) == before
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+def test_files_by_their_names(packer, tmp_path) -> None:
+    path = packer(tmp_path / "x", {**BASE, **MORE, "other/names.txt": b"second"})
+    found = read(path, "matrix.txt", "names.txt")
+    assert found == {"matrix.txt": b"0 1\n", "names.txt": b"1 cat\n"}  # the first of a name
+    with pytest.raises(InputError, match=r"^absent.txt is not in the archive$"):
+        read(path, "names.txt", "absent.txt")
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+@pytest.mark.parametrize("name", [name for name in OUTSIDE if "\0" not in name])  # none in a tar
+def test_reading_beside_a_path_that_leads_out(packer, name, tmp_path) -> None:
+    path = packer(tmp_path / "x", {**BASE, name: b"evil"})
+    with pytest.raises(InputError, match="leads out of the archive's folder"):
+        read(path, "names.txt")
+
+
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE]
+)
+def test_reading_beside_a_member_that_is_no_file(kind, tmp_path) -> None:
+    path = pack_tar(tmp_path / "x", {**BASE, "set/evil": b""}, kind)
+    with pytest.raises(InputError, match="'set/evil' is a link or a device"):
+        read(path, "names.txt")
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+def test_reading_beside_a_bomb(packer, tmp_path) -> None:
+    path = packer(tmp_path / "x", {**BASE, "set/zeros": bytes(LIMIT)})
+    with pytest.raises(InputError, match="at most 100,000 bytes when unpacked"):
+        read(path, "names.txt")
+
+
+def test_reading_what_is_no_archive(tmp_path) -> None:
+    (tmp_path / "x").write_text("<html>Please log in</html>")
+    with pytest.raises(InputError, match=r"^not a zip or tar archive, or a damaged one: "):
+        read(tmp_path / "x", "names.txt")
