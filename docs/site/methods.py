@@ -81,12 +81,12 @@ $`g = 0`$ its likelihood is maximised by
 \\qquad \\gamma_k = \\lambda_k / \\alpha_0
 ```
 
-(`pmvge.baselines.cdmca.quadratic_pmvge`). The figure shows the largest angle between the subspaces
-of the two, the numerical maximum of the likelihood against the closed form, medians over five
-seeds (`benchmarks/weak_signal.py`). What is left at the weak end are the terms i = j, which the
-closed form has and the likelihood has not; they fade as the graph grows.
+(`pmvge.baselines.cdmca.quadratic_pmvge`). The figure shows the largest angle between what the two
+span, the numerical maximum of the likelihood against the closed form (`pmvge reproduce cdmca`).
+What is left at the weak end are the terms i = j, which the closed form has and the likelihood has
+not; they fade as the graph grows.
 
-![The angle between linear PMvGE and its closed form](images/weak-signal.svg)
+![The angle between linear PMvGE and its closed form](images/cdmca-1.svg)
 """
 
 

@@ -55,8 +55,7 @@ def draw(name: str, finding: report.Finding) -> list[str]:
     """Figures as files; their names, as the page has them."""
     files = []
     for k, drawing in enumerate(finding.summary.drawings, start=1):
-        file = f"results/{name}-{k}.svg"
-        (DOCS / file).parent.mkdir(exist_ok=True)
+        file = f"images/{name}-{k}.svg"
         figure = drawing.figure.update_layout(template="plotly_white")
         figure.write_image(DOCS / file, width=900, height=figure.layout.height or 450)
         files.append(file)
