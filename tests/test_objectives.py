@@ -172,6 +172,21 @@ def test_pair_loss_is_the_papers_formula():
     assert objective(batch, encoder(Y)).value.item() == pytest.approx(expected / n_links, rel=1e-7)
 
 
+def test_the_paper_scheme_encodes_a_node_once_however_often_it_is_drawn():
+    graph = two_pairs()
+    Y, asked = embeddings(graph), {}
+
+    def encode(view, nodes):
+        assert view not in asked
+        asked[view] = nodes
+        return encoder(Y)(view, nodes)
+
+    batch = next(iter(PairSampler(graph, m=300, r=2, tau=1.0, rng=np.random.default_rng(0))))
+    PairObjective(graph)(batch, encode)
+    assert asked["a"].tolist() == list(range(12))  # each of them drawn many times
+    assert asked["b"].tolist() == list(range(9))
+
+
 def test_the_first_loss_is_at_the_alpha_of_its_own_batch():
     """Not at that of g = 0, from which a wide network may be far away."""
     graph = two_pairs()

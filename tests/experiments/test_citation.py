@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from pmvge.experiments.base import Job
 from pmvge.experiments.citation import VIEW, Citation, scaled
 from pmvge.experiments.comparison import spread
 from pmvge.experiments.recipe import parse
-from pmvge.experiments.run import missing_jobs, read_results, run, write_results
+from pmvge.experiments.run import _thread_limits, missing_jobs, read_results, run, write_results
 from pmvge.graph import MultiViewGraph
 from pmvge.walks import multi_step_weights
 
@@ -250,6 +253,18 @@ def test_jobs_in_processes_give_the_same(tmp_path):
     }
     with pytest.raises(InputError, match="cora"):
         Citation(recipe, tmp_path / "nowhere", None).check()
+
+
+def test_processes_share_the_cores(monkeypatch):
+    """What a process of the pool is started with; the caller's own environment stays."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    show = [sys.executable, "-c", "import os; print(os.environ['OMP_NUM_THREADS'])"]
+    with _thread_limits(3):
+        assert os.environ["MKL_NUM_THREADS"] == "3"
+        assert subprocess.run(show, capture_output=True, check=True).stdout.strip() == b"3"
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    assert "MKL_NUM_THREADS" not in os.environ
 
 
 def test_vectors_are_scaled_alike():

@@ -36,7 +36,10 @@ def test_every_recipe_is_whole(name):
 
 def test_settings_that_were_found_fit_the_recipe():
     for name in recipes.names():
-        recipe = recipes.load(name)
+        recipe = make(recipes.load(name), None, None).recipe  # with all rows of a method
+        assert not any("," in entry.label for entry in recipe.methods)  # --methods has commas
+        if recipe.tuned:
+            assert set(recipe.tuned) == {e.label for e in recipe.methods if e.search}
         for label, found in recipe.tuned.items():
             search = recipe.entry(label).search
             assert len(found) == recipe.repetitions
