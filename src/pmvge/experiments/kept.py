@@ -28,9 +28,7 @@ def kept(folder: Path | None, of: Any, make: Callable[[], Arrays]) -> tuple[Arra
 
     Without a folder nothing is kept.
     """
-    text = json.dumps([__version__, of], sort_keys=True)
-    name = hashlib.sha256(text.encode()).hexdigest()[:24]
-    path = None if folder is None else folder / f"{name}.npz"
+    path = None if folder is None else folder / f"{_name(of)}.npz"
     if path is not None and (known := _read(path)) is not None:
         seconds = float(known.pop("seconds"))
         return known, seconds
@@ -40,6 +38,11 @@ def kept(folder: Path | None, of: Any, make: Callable[[], Arrays]) -> tuple[Arra
     if path is not None:
         replace_file(path, lambda partial: _write(partial, {**made, "seconds": np.array(seconds)}))
     return made, seconds
+
+
+def _name(of: Any) -> str:
+    text = json.dumps([__version__, of], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def _write(path: Path, arrays: Arrays) -> None:
