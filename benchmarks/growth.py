@@ -1,7 +1,8 @@
 """Does a step cost the same however large the graph is? (The paper's section 4.3: O(m) a step.)
 
-Step time at a fixed batch with 10^4, 10^5 and 10^6 nodes per view, ten weighted links a node. The
-sizes are timed in turn, in one run; medians.
+Step time at a fixed batch with 10^4, 10^5 and 10^6 nodes per view, ten weighted links a node, for
+views with 128 numbers a node, with 20 of as many sparse columns as there are nodes, and without
+features. The sizes are timed in turn, in one run; medians.
 
     python benchmarks/growth.py
 """
@@ -10,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import time
+from typing import Any
 
 import numpy as np
 import torch
 from output import write
 from plotly import graph_objects
+from scipy import sparse
 from step import median_times
 
 from pmvge import MultiViewGraph, PMvGE
@@ -27,20 +30,32 @@ SIZES = (10_000, 100_000, 1_000_000)
 GOAL = 1.3
 
 
-def problem(n: int, rng: np.random.Generator) -> MultiViewGraph:
-    views = {view: rng.standard_normal((n, 128), dtype=np.float32) for view in ("left", "right")}
+KINDS = ("dense", "sparse", "none")
+
+
+def features(kind: str, n: int, rng: np.random.Generator) -> Any:
+    """Of one view: (n, 128) numbers, (n, n) with 20 a row, or none."""
+    if kind == "dense":
+        return rng.standard_normal((n, 128), dtype=np.float32)
+    if kind == "none":
+        return n
+    columns = rng.integers(n, size=(n, 20), dtype=np.int32).ravel()
+    start = np.arange(0, 20 * n + 1, 20, dtype=np.int32)
+    return sparse.csr_array((np.ones(20 * n, np.float32), columns, start), shape=(n, n))
+
+
+def problem(kind: str, n: int, rng: np.random.Generator) -> MultiViewGraph:
+    views = {view: features(kind, n, rng) for view in ("left", "right")}
     ends = rng.integers(n, size=(2, 10 * n))
     return MultiViewGraph(views, {("left", "right"): (*ends, rng.uniform(0.5, 2.0, 10 * n))})
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=100)
-    repeats = parser.parse_args().repeats
+def measure(kind: str, repeats: int) -> list[dict[str, Any]]:
+    """A row for each size."""
     steps, set_up = {}, {}
     for n in SIZES:
         start = time.perf_counter()
-        graph = problem(n, np.random.default_rng(0))
+        graph = problem(kind, n, np.random.default_rng(0))
         settings = PMvGE(n_components=64, random_state=0).get_params()
         spec = EncoderSpec("mlp", (256,), "relu", "identity", False, 0.3, 0.0)
         choices = choose_encoders("mlp", spec, schemas_of(graph))
@@ -52,14 +67,33 @@ def main() -> None:
         set_up[f"{n:,}"] = time.perf_counter() - start
     times = median_times(steps, repeats)
     base = times[f"{SIZES[0]:,}"]
-    results = []
-    for name, seconds in times.items():
-        row = {"nodes_per_view": name, "step_ms": 1e3 * seconds, "ratio": seconds / base}
-        results.append(row | {"set_up_seconds": set_up[name]})
-        print(f"{name:>10} nodes per view: {1e3 * seconds:7.2f} ms a step, {seconds / base:.2f} x")
+    return [
+        {
+            "features": kind,
+            "nodes_per_view": name,
+            "step_ms": 1e3 * seconds,
+            "ratio": seconds / base,
+            "set_up_seconds": set_up[name],
+        }
+        for name, seconds in times.items()
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=100)
+    repeats = parser.parse_args().repeats
+    results, figure = [], graph_objects.Figure()
+    for kind in KINDS:
+        rows = measure(kind, repeats)
+        for row in rows:
+            size, step, ratio = row["nodes_per_view"], row["step_ms"], row["ratio"]
+            print(f"{kind:>6} {size:>10} nodes per view: {step:7.2f} ms a step, {ratio:.2f} x")
+        figure.add_scatter(
+            x=list(SIZES), y=[row["step_ms"] for row in rows], mode="lines+markers", name=kind
+        )
+        results += rows
     print(f"goal: at most {GOAL} x")
-    figure = graph_objects.Figure()
-    figure.add_scatter(x=list(SIZES), y=[row["step_ms"] for row in results], mode="lines+markers")
     figure.update_xaxes(type="log", title="nodes per view")
     figure.update_yaxes(rangemode="tozero", title="milliseconds a step")
     write("growth", results, figure)

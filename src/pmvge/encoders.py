@@ -5,6 +5,7 @@ r"""The maps :math:`f^{(d)}` from data vectors to the shared space, one per view
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
 
@@ -100,21 +101,54 @@ class Dropout(nn.Module):
         return x * kept.to(x.dtype).mul_(256 / (256 - self.threshold))
 
 
-class Affine(nn.Linear):
+class RowTable:
+    """A module with a ``weight`` (n, K) of which a batch may need few rows.
+
+    From ``begin_lazy`` on, wherever there will be gradients, a batch gets a copy of its rows. The
+    optimizer finds the copies, and their gradients, in ``lent``: no gradient of all rows is made.
+    """
+
+    weight: torch.Tensor
+    by_rows = False  # whether batches ask for rows at all
+    catch_up: Callable[[torch.Tensor], None] | None = None  # called with rows before they are used
+    lent: list[tuple[torch.Tensor, torch.Tensor]]  # rows, and their copy
+
+    def begin_lazy(self, catch_up: Callable[[torch.Tensor], None]) -> None:
+        """Lend copies from now on."""
+        self.catch_up, self.lent = catch_up, []
+
+    def end_lazy(self) -> None:
+        """Be an ordinary layer again."""
+        self.catch_up, self.lent = None, []
+
+    def table(self, index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """A table, and where in it the rows at ``index`` are."""
+        if self.catch_up is None or not torch.is_grad_enabled():
+            return self.weight, index
+        rows, place = torch.unique(index, return_inverse=True)
+        self.catch_up(rows)
+        copy = self.weight.detach()[rows].requires_grad_()
+        self.lent.append((rows, copy))
+        return copy, place
+
+
+class Affine(nn.Linear, RowTable):
     """A linear layer whose weight is stored by input column, so that sparse rows go in directly.
 
     On :class:`SparseRows` the cost is that of the non-zeros, whatever the number of columns.
     """
 
-    def __init__(self, n_in: int, n_out: int) -> None:
+    def __init__(self, n_in: int, n_out: int, *, sparse: bool = False) -> None:
         super().__init__(n_in, n_out)
         self.weight = nn.Parameter(self.weight.detach().T.contiguous())  # (n_in, n_out)
+        self.by_rows = sparse
 
     def forward(self, x: torch.Tensor | SparseRows) -> torch.Tensor:
         """Return x W + b."""
         if isinstance(x, torch.Tensor):
             return torch.addmm(self.bias, x, self.weight)
-        return product(x, self.weight) + self.bias
+        table, columns = self.table(x.columns)
+        return product(x._replace(columns=columns), table) + self.bias
 
 
 def product(x: torch.Tensor | SparseRows, W: torch.Tensor) -> torch.Tensor:
@@ -179,14 +213,14 @@ class MLP(nn.Module):
         layers: list[nn.Module] = []
         width = n_in
         for size in spec.hidden_sizes or ():
-            layers.append(Affine(width, int(size)))
+            layers.append(Affine(width, int(size), sparse=sparse and not layers))
             if spec.batch_norm:
                 layers.append(nn.BatchNorm1d(int(size)))
             layers.append(activation())
             if spec.dropout:
                 layers.append(Dropout(spec.dropout))
             width = int(size)
-        layers.append(Affine(width, n_out))
+        layers.append(Affine(width, n_out, sparse=sparse and not layers))
         if spec.output_activation != "identity":
             layers.append(ACTIVATIONS[str(spec.output_activation)]())
         self.layers = nn.Sequential(*layers)
@@ -197,12 +231,19 @@ class MLP(nn.Module):
         return y
 
 
-class Lookup(nn.Embedding):
+class Lookup(nn.Embedding, RowTable):
     """One free vector per node, for a featureless view: :math:`f(e_i) = \\psi_i`."""
+
+    by_rows = True
 
     def __init__(self, n: int, n_out: int) -> None:
         super().__init__(n, n_out)
         nn.init.normal_(self.weight, std=0.01)  # small: a few steps turn a vector where it belongs
+
+    def forward(self, index: torch.Tensor) -> torch.Tensor:
+        """Return the vectors of nodes."""
+        table, place = self.table(index)
+        return functional.embedding(place, table)
 
 
 class Identity(nn.Module):

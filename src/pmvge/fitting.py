@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pmvge import storage
 from pmvge.checkpoints import Checkpoints, fingerprint, saved_seed
-from pmvge.encoders import EncoderSpec, batch_norms
+from pmvge.encoders import EncoderSpec, RowTable, batch_norms
 from pmvge.errors import GraphError, ParameterError
 from pmvge.features import take
 from pmvge.graph import MultiViewGraph
@@ -44,6 +44,7 @@ from pmvge.training import Plan, Trainer
 EPOCHS, STEPS = 30, (1000, 3000)  # the default length of training: epochs within these steps,
 FEWEST = 3  # but no fewer epochs than this
 CHECK = (25, 500)  # steps between checks: an epoch, within these bounds
+LAZY = 20  # tables with so many times more rows than a batch needs are updated row by row
 VALIDATION_BLOCK = 2048  # links, and uniform nodes a side, of the block that validation looks at
 
 
@@ -209,12 +210,13 @@ def make_trainer(
     sampler: Any
     if settings["scheme"] == "block":
         objective = BlockObjective(graph)
-        sampler = BlockSampler(graph, n_links=B, n_uniform=max(1, round(rate * B)), rng=rng)
-        drawn = min(B, graph.n_links)
+        n_uniform = max(1, round(rate * B))
+        sampler = BlockSampler(graph, n_links=B, n_uniform=n_uniform, rng=rng)
+        drawn, nodes = min(B, graph.n_links), 2 * (B + n_uniform)
     else:
         objective = PairObjective(graph)
         sampler = PairSampler(graph, m=B, r=rate, tau=settings["tau"], rng=rng)
-        drawn = sampler.n_links
+        drawn, nodes = sampler.n_links, 2 * B
     _check_batch_norm(network, graph)
     encode = _encoder_of(network, graph, device)
     return Trainer(
@@ -227,7 +229,24 @@ def make_trainer(
         validate=None if held is None else _validator(held, encode, seed),
         checkpoints=_checkpoints(settings, network, graph, held, seed),
         watcher=progress,
+        lazy=_large_tables(network, graph, nodes),
     )
+
+
+def _large_tables(network: MultiViewEncoder, graph: MultiViewGraph, nodes: int) -> list[RowTable]:
+    """Look-ups, and first layers for sparse rows, of which a batch needs a small part.
+
+    ``nodes`` is the most that a batch has of a view.
+    """
+    needed: dict[RowTable, float] = {}  # rows, by batch
+    for view, X in graph.views.items():
+        if isinstance(X, np.ndarray):
+            continue
+        each = 1.0 if X is None else X.nnz / X.shape[0]
+        for module in network.of(view).modules():
+            if isinstance(module, RowTable) and module.by_rows:
+                needed[module] = needed.get(module, 0.0) + nodes * each
+    return [table for table, rows in needed.items() if len(table.weight) >= LAZY * rows]
 
 
 def _plan(settings: dict[str, Any], steps_per_epoch: float) -> Plan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,11 @@ import torch
 from torch import nn
 
 from pmvge.checkpoints import Checkpoints, Tensors
+from pmvge.encoders import RowTable
 from pmvge.errors import DivergedError
 from pmvge.history import History, Record
 from pmvge.interrupts import deferred_interrupt
+from pmvge.lazy_adam import LazyAdam
 from pmvge.objectives import Encode, Loss, Objective
 from pmvge.progress import Watcher
 
@@ -59,11 +61,17 @@ class Trainer:
         validate: Callable[[], float] | None,
         checkpoints: Checkpoints | None,
         watcher: Watcher,
+        lazy: Sequence[RowTable] = (),
     ) -> None:
+        """``lazy`` are tables of the network of which a step updates only what it needs."""
         self.network, self.objective, self.encode = network, objective, encode
         self.batches, self.rng, self.plan = batches, rng, plan
         self.validate, self.checkpoints, self.watcher = validate, checkpoints, watcher
-        self.parameters = [p for p in network.parameters() if p.requires_grad]
+        self.tables = [LazyAdam(table, plan.max_steps, plan.weight_decay) for table in lazy]
+        apart = {id(table.weight) for table in lazy}
+        self.parameters = [
+            p for p in network.parameters() if p.requires_grad and id(p) not in apart
+        ]
         self.optimizer = _adam(self.parameters, plan)
         self.step = 0
         self.stale = 0  # checks since the best validation
@@ -71,7 +79,7 @@ class Trainer:
         self.best_weights: Tensors = {}
         self.losses: list[float] = []  # since the last record
         self.history = History()
-        self.finished = not self.parameters
+        self.finished = not self.parameters and not self.tables
         self.earlier = 0.0  # seconds before a resume
 
     def run(self) -> History:
@@ -92,6 +100,9 @@ class Trainer:
                 self.watcher.step(self.step, self._seconds() - self.earlier)
                 if interrupted():
                     raise KeyboardInterrupt
+        for table in self.tables:
+            table.catch_up_all()
+            table.table.end_lazy()
         if self.best_weights:
             self.network.load_state_dict(self.best_weights)
         self.network.eval()
@@ -109,20 +120,35 @@ class Trainer:
         loss = self.objective(batch, self.encode)
         if loss.value.requires_grad:  # not so if this pair's encoders are all fixed
             loss.value.backward()
-        limit = math.inf if self.plan.clip_norm is None else self.plan.clip_norm
-        norm = nn.utils.clip_grad_norm_(self.parameters, limit)
+        changes = [table.gradient() for table in self.tables]
+        norm = self._clip([change[1] for change in changes if change is not None])
         value = float(loss.value.detach())
         if not math.isfinite(value + float(norm)):
             what = f"loss is {value}" if not math.isfinite(value) else f"gradient is {float(norm)}"
             raise DivergedError(_divergence(self.step + 1, what, rate, loss))
         self.optimizer.step()
+        for table, change in zip(self.tables, changes, strict=True):
+            if change is not None:  # as torch's Adam, which leaves out what has no gradient
+                table.descend(*change, rate)
         self.losses.append(value)
         self.step += 1
+
+    def _clip(self, others: list[torch.Tensor]) -> torch.Tensor:
+        """Shorten all gradients together, those of tables too; return their norm before."""
+        gradients = [p.grad for p in self.parameters if p.grad is not None] + others
+        norm = nn.utils.get_total_norm(gradients)
+        if self.plan.clip_norm is not None:
+            factor = (self.plan.clip_norm / (norm + 1e-6)).clamp(max=1.0)
+            for gradient in gradients:
+                gradient.mul_(factor)
+        return norm
 
     def _check(self) -> None:
         """Make a record, and see whether to stop."""
         validation = None
         if self.validate is not None:
+            for table in self.tables:
+                table.catch_up_all()
             self.network.eval()
             with torch.no_grad():
                 validation = self.validate()
@@ -169,6 +195,8 @@ class Trainer:
         tensors |= {f"best.{k}": v for k, v in self.best_weights.items()}
         for index, state in self.optimizer.state_dict()["state"].items():
             tensors |= {f"adam.{index}.{k}": v for k, v in state.items()}
+        for number, table in enumerate(self.tables):
+            tensors |= {f"lazy.{number}.{k}": v for k, v in table.state().items()}
         tensors["torch_rng"] = torch.get_rng_state()
         content = {
             "step": self.step,
@@ -184,7 +212,9 @@ class Trainer:
 
     def resume(self, content: dict[str, Any], tensors: Tensors) -> None:
         """Go back to a snapshot."""
-        parts: dict[str, Tensors] = {"network": {}, "best": {}, "adam": {}, "torch_rng": {}}
+        parts: dict[str, Tensors] = {
+            name: {} for name in ("network", "best", "adam", "lazy", "torch_rng")
+        }
         for name, tensor in tensors.items():
             part, _, rest = name.partition(".")
             parts[part][rest] = tensor
@@ -195,6 +225,9 @@ class Trainer:
             index, key = name.split(".")
             adam["state"].setdefault(int(index), {})[key] = tensor
         self.optimizer.load_state_dict(adam)
+        for number, table in enumerate(self.tables):
+            mine = {key: parts["lazy"][f"{number}.{key}"] for key in table.state()}
+            table.restore(mine)
         self.best_weights = parts["best"]
         torch.set_rng_state(parts["torch_rng"][""])
         self.rng.bit_generator.state = content["numpy_rng"]
