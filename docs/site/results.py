@@ -7,6 +7,7 @@ Chrome or Chromium.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from pmvge.experiments import recipe as recipes
@@ -44,11 +45,19 @@ def main(results: Path) -> None:
     versions = ", ".join(f"{library} {number}" for library, number in by["versions"].items())
     parts = [INTRODUCTION.format(versions=versions, cores=by["cores"])]
     for name in ORDER:
-        finding = report.read(make(recipes.load(name), None, None), results / name)
-        if finding.done < finding.jobs:
-            sys.exit(f"{results / name}: {finding.state}")
+        finding = found(name, results / name)
         parts.append(report.markdown(finding, "##", draw(name, finding)))
     (DOCS / "results.md").write_text("\n".join(parts), encoding="utf-8")
+
+
+def found(name: str, folder: Path) -> report.Finding:
+    """What a run found, with the settings that come with the recipe or, by --tune, without."""
+    recipe = recipes.load(name)
+    for one in (recipe, replace(recipe, tuned={})):
+        finding = report.read(make(one, None, None), folder)
+        if finding.done == finding.jobs:
+            return finding
+    sys.exit(f"{folder}: {finding.state}")
 
 
 def draw(name: str, finding: report.Finding) -> list[str]:

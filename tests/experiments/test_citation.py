@@ -212,12 +212,12 @@ def test_tables_and_pages_show_what_was_found(tmp_path):
     assert [row[0] for row in table.rows] == ["raw words", "LPP"]
     values = [100 * results[Job("LPP", r)]["scores"]["accuracy"] for r in "01"]
     assert table.rows[1][1] == f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}"
-    assert table.rows[1][2] == "12.5 ± 0.5"  # the paper's
+    assert table.rows[1][2] == "12.5 ± 0.50"  # the paper's
     assert [goal.met for goal in summary.goals] == [np.mean(values) >= 50, False]
     assert made.summarize({}).goals == []  # not met before anything was run
     finding = report.Finding(made.recipe, summary, 4, 4, "by hand")
     text = report.markdown(finding)
-    assert f"| LPP | {table.rows[1][1]} | 12.5 ± 0.5 |" in text
+    assert f"| LPP | {table.rows[1][1]} | 12.5 ± 0.50 |" in text
     report.write(tmp_path, [finding], "<title>")
     page = (tmp_path / "index.html").read_text()
     assert "&lt;title&gt;" in page

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 
 import pytest
 
 from pmvge.errors import InputError, ParameterError
 from pmvge.experiments import recipe as recipes
+from pmvge.experiments import report
 from pmvge.experiments.run import EXPERIMENTS, make
 from pmvge.methods import METHODS
 
@@ -92,3 +94,19 @@ def test_the_fingerprint_tells_recipes_apart():
     assert one.fingerprint() == recipes.parse("y", MINIMAL).fingerprint()  # the name plays no part
     assert one.fingerprint() != other.fingerprint()
     assert one.fingerprint("a") != one.fingerprint("b")
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_the_page_of_results_is_of_these_recipes(name):
+    """docs/results.md is written from a run: what a recipe says must be what was run."""
+    page = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
+    if name in ("awa-a", "awa-b"):  # their data are not at hand
+        assert f"`{name}`" in page
+        return
+    recipe = recipes.load(name)
+    _, _, section = page.partition(f"\n## {name}: {recipe.title}\n")
+    section = section.partition("\n## ")[0]
+    assert recipe.summary in section
+    assert all(f"- {note}" in section for note in recipe.notes)
+    assert all(f"| {entry.label} |" in section for entry in recipe.methods)
+    assert recipe.simulated == (report.SIMULATED in section)

@@ -186,7 +186,7 @@ class Comparison(Experiment):
                 row.append(spread([100 * result["scores"][metric.name] for result in mine]))
                 if not self.recipe.simulated:
                     paper = entry.paper.get(metric.name)
-                    row.append(f"{paper[0]:g} ± {paper[1]:g}" if paper else "")
+                    row.append(f"{paper[0]:#.3g} ± {paper[1]:.2f}" if paper else "")
             row.append(f"{np.median([r['seconds'] for r in mine]):.1f}" if mine else "")
             rows.append(row)
         done = min(

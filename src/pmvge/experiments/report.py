@@ -92,6 +92,7 @@ main section { overflow-x: auto }
 .plot { background: #fff; border-radius: .5em; padding: .3em; margin: .6em 0 }
 figcaption, caption { text-align: left; color: var(--soft); margin: .4em 0; caption-side: top }
 ul.notes { color: var(--soft) }
+.scroll + .scroll { margin-top: 1.4em }
 .met { color: #1a7f4b } .missed { color: #b3261e }
 """
 
