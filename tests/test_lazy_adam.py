@@ -10,7 +10,7 @@ from scipy import sparse
 from pmvge import MultiViewGraph, PMvGE, fitting
 from pmvge.encoders import Affine, Lookup
 from pmvge.features import SparseRows
-from pmvge.lazy_adam import LazyAdam, momentum_sums
+from pmvge.lazy_adam import LazyAdam
 
 N, K, STEPS = 40, 5, 300
 
@@ -23,11 +23,13 @@ def falling(step: int) -> float:
     return 0.02 * 0.98**step
 
 
-@pytest.mark.parametrize(
-    ("rate", "decay", "tolerance"),
-    [(constant, 0.0, 3e-5), (constant, 0.05, 1e-2), (falling, 0.0, 6e-3)],
-)
-def test_rows_are_where_adam_has_them(rate, decay, tolerance):
+def sudden(step: int) -> float:
+    return 0.03 if step < 100 else 0.003
+
+
+@pytest.mark.parametrize("rate", [constant, falling, sudden])
+@pytest.mark.parametrize("decay", [0.0, 0.05, 40.0])
+def test_rows_are_where_adam_has_them(rate, decay):
     """Rows are used every now and then, twice in a step, once, or never; gradients vary in size."""
     rng, rates = np.random.default_rng(0), [rate(step) for step in range(STEPS)]
     torch.manual_seed(0)
@@ -52,22 +54,12 @@ def test_rows_are_where_adam_has_them(rate, decay, tolerance):
         ours.descend(*ours.gradient(), rates[step])
         if step % 97 == 0:
             ours.catch_up_all()
-            torch.testing.assert_close(lazy.weight, whole, rtol=0, atol=tolerance)
+            torch.testing.assert_close(lazy.weight, whole, rtol=0, atol=5e-5)
     ours.catch_up_all()
-    torch.testing.assert_close(lazy.weight, whole, rtol=0, atol=tolerance)
+    torch.testing.assert_close(lazy.weight, whole, rtol=0, atol=5e-5)
     assert lazy.weight.grad is None  # no gradient of the whole table was ever made
-    assert (lazy.weight - target).norm() < 0.9 * (before - target).norm()  # something was learned
-
-
-def test_sums_are_those_of_their_definition():
-    sums, r = momentum_sums(50), 0.9 / np.sqrt(0.999)
-
-    def c(s: int) -> float:
-        return np.sqrt(1 - 0.999**s) / (1 - 0.9**s)
-
-    for t in (0, 1, 20, 49, 50):
-        expected = sum(r**j * c(t + j) for j in range(1, 50 - t + 1))
-        assert sums[t].item() == pytest.approx(expected, rel=1e-12, abs=1e-15)
+    if decay < 1:
+        assert (lazy.weight - target).norm() < 0.9 * (before - target).norm()  # it has learned
 
 
 def test_a_batch_costs_its_rows_only():
@@ -115,16 +107,15 @@ def fitted(kind: str, lazy: float, monkeypatch, **settings) -> PMvGE:
 @pytest.mark.parametrize("kind", ["featureless", "sparse"])
 @pytest.mark.parametrize("scheme", ["block", "paper"])
 @pytest.mark.parametrize(
-    ("more", "tolerance"),
-    [({}, 2e-3), ({"schedule": "cosine", "weight_decay": 0.01}, 5e-2)],  # embeddings have length 1
+    "more", [{}, {"schedule": "cosine", "weight_decay": 0.01}, {"schedule": "step"}]
 )
-def test_a_fit_is_the_same_row_by_row(kind, scheme, more, tolerance, monkeypatch):
+def test_a_fit_is_the_same_row_by_row(kind, scheme, more, monkeypatch):
     graph = graph_of(kind)
     whole, by_row = (
         fitted(kind, lazy, monkeypatch, scheme=scheme, **more).fit(graph) for lazy in (1e9, 0.0)
     )
     for view, Y in whole.embeddings_.items():
-        np.testing.assert_allclose(by_row.embeddings_[view], Y, atol=tolerance)
+        np.testing.assert_allclose(by_row.embeddings_[view], Y, atol=2e-3)
     assert by_row.log_likelihood(graph) == pytest.approx(whole.log_likelihood(graph), rel=1e-3)
 
 

@@ -1,19 +1,18 @@
 r"""Adam for tables of which a step needs few rows, at the cost of those rows.
 
-Adam moves every row in every step, also where the gradient is 0: its momentum runs out. Here a row
-is left alone until it is needed again, and then brought to where Adam would have it. Untouched
-since step t, k steps later, with :math:`r = \beta_1 / \sqrt{\beta_2}` and the rate :math:`\eta`,
+Adam moves every row in every step, also where the gradient is 0: its momentum runs out, and its
+weight decays. Here a row is left alone until it is needed again, and then brought to where Adam
+would have it. Untouched since step t, at step T, with rates :math:`\eta_s`, decay
+:math:`d_s = 1 - \eta_s \lambda` and :math:`r = \beta_1 / \sqrt{\beta_2}`,
 
 .. math::
-    m \to \beta_1^k m, \qquad v \to \beta_2^k v, \qquad
-    w \to w - \eta \frac{m}{\sqrt v + \epsilon_t} \sum_{j=1}^{k} r^j c_{t+j}, \qquad
-    c_s = \frac{\sqrt{1 - \beta_2^s}}{1 - \beta_1^s}.
+    m \to \beta_1^{T-t} m, \qquad v \to \beta_2^{T-t} v, \qquad
+    w \to \Bigl(\prod_{s=t+1}^{T} d_s\Bigr) w - \frac{m}{\sqrt v + \epsilon_t} S_t, \qquad
+    S_t = \sum_{s=t+1}^{T} \Bigl(\prod_{u=s+1}^{T} d_u\Bigr)\,
+          \eta_s r^{s-t} \frac{\sqrt{1 - \beta_2^s}}{1 - \beta_1^s}.
 
-The sum is :math:`A_t - r^k A_{t+k}`, where :math:`A_t = \sum_{j \ge 1} r^j c_{t+j}
-= r (c_{t+1} + A_{t+1})` is tabulated before training. Most of the momentum is gone after
-``MEMORY`` steps. The rate in the middle of these stands for all of them, and
-:math:`\epsilon_t = \epsilon \sqrt{1 - \beta_2^t}` as well; but for that, and for rounding, the
-result is Adam's.
+Product and sum are kept for every t; a step multiplies them by :math:`d_T` and adds a term. But for
+rounding, and for :math:`\epsilon_t = \epsilon \sqrt{1 - \beta_2^t}` at all s, the result is Adam's.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from pmvge.encoders import RowTable
 BETAS = (0.9, 0.999)  # those of torch's Adam, as is what follows
 EPSILON = 1e-8
 RATIO = BETAS[0] / math.sqrt(BETAS[1])
-MEMORY = 20  # steps, on which a gradient acts for the most part: 1 - r^20 = 0.88
+MEMORY = 400  # steps after which momentum is nothing: r^400 < 1e-18
 CHUNK = 1 << 16  # rows brought up to date together when all of them are
 
 
@@ -40,9 +39,11 @@ class LazyAdam:
         self.m, self.v = torch.zeros_like(weight), torch.zeros_like(weight)
         self.done = torch.zeros(len(weight), dtype=torch.int64, device=weight.device)
         self.step = 0  # steps made; ``done`` is how many of them each row has seen
-        self.sums = momentum_sums(max_steps).to(weight.device)
-        self.rates = torch.zeros_like(self.sums)  # of each step made
-        self.log_decay = torch.zeros_like(self.sums)  # of weights, by all steps up to each
+        # For rows untouched since each step: how far they move, and what is left of them.
+        self.moved = torch.zeros(max_steps + 1, dtype=torch.float64, device=weight.device)
+        self.kept = torch.ones_like(self.moved)
+        ago = torch.arange(MEMORY, 0, -1, dtype=torch.float64, device=weight.device)
+        self.momentum = RATIO**ago
         table.begin_lazy(self.catch_up)
 
     def catch_up(self, rows: torch.Tensor) -> None:
@@ -52,18 +53,15 @@ class LazyAdam:
             return
         since = self.done[rows]
         missed = (self.step - since).double()
-        rate = self.rates[since + (missed.clamp(max=MEMORY) / 2).ceil().long()]
         weight, m, v = self.table.weight.detach(), self.m[rows], self.v[rows]
 
         def column(values: torch.Tensor) -> torch.Tensor:
             return values.to(m.dtype)[:, None]
 
-        moved = rate * (self.sums[since] - RATIO**missed * self.sums[self.step])
         epsilon = EPSILON * torch.sqrt(1 - BETAS[1] ** since.double())
         direction = torch.where(v > 0, m / (torch.sqrt(v) + column(epsilon)), 0.0)
-        # After the movement, which ends soon.
-        kept = torch.exp(self.log_decay[self.step] - self.log_decay[since])
-        weight[rows] = (weight[rows] - direction * column(moved)) * column(kept)
+        weight[rows] = weight[rows] * column(self.kept[since])
+        weight[rows] -= direction * column(self.moved[since])
         self.m[rows] = m * column(BETAS[0] ** missed)
         self.v[rows] = v * column(BETAS[1] ** missed)
         self.done[rows] = self.step
@@ -85,20 +83,24 @@ class LazyAdam:
 
     def descend(self, rows: torch.Tensor, gradient: torch.Tensor, rate: float) -> None:
         """One step: these rows now, all others when they are needed."""
-        before, self.step = self.log_decay[self.step], self.step + 1
-        self.rates[self.step] = rate
-        self.log_decay[self.step] = before + math.log1p(-rate * self.weight_decay)
-        first, second = (1 - beta**self.step for beta in BETAS)
+        self.step += 1
+        decay, first, second = 1 - rate * self.weight_decay, *(1 - b**self.step for b in BETAS)
+        earlier, recent = slice(0, self.step), slice(max(0, self.step - MEMORY), self.step)
+        if decay != 1:
+            self.kept[earlier] *= decay
+            self.moved[earlier] *= decay
+        pace = rate * math.sqrt(second) / first
+        self.moved[recent] += pace * self.momentum[-self.step :]
         weight = self.table.weight.detach()
         m = self.m[rows].lerp_(gradient, 1 - BETAS[0])
         v = self.v[rows].mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
         change = (m / first).div_(torch.sqrt(v / second).add_(EPSILON))
-        weight[rows] = weight[rows] * (1 - rate * self.weight_decay) - rate * change
+        weight[rows] = weight[rows] * decay - rate * change
         self.m[rows], self.v[rows], self.done[rows] = m, v, self.step
 
     def state(self) -> dict[str, torch.Tensor]:
         """What it needs to go on; the weights are in the network."""
-        names = ("m", "v", "done", "rates", "log_decay")
+        names = ("m", "v", "done", "moved", "kept")
         return {name: getattr(self, name) for name in names} | {"step": torch.tensor(self.step)}
 
     def restore(self, state: dict[str, torch.Tensor]) -> None:
@@ -107,14 +109,3 @@ class LazyAdam:
             if name != "step":
                 tensor.copy_(state[name])
         self.step = int(state["step"])
-
-
-def momentum_sums(max_steps: int) -> torch.Tensor:
-    r""":math:`A_t` for t = 0 to ``max_steps``."""
-    steps = torch.arange(1, max_steps + 1, dtype=torch.float64)
-    c = torch.sqrt(1 - BETAS[1] ** steps) / (1 - BETAS[0] ** steps)
-    sums, total = [0.0], 0.0  # no step comes after the last
-    for value in reversed(c.tolist()):
-        total = RATIO * (value + total)
-        sums.append(total)
-    return torch.tensor(sums[::-1], dtype=torch.float64)

@@ -33,6 +33,18 @@ paper = { accuracy = [54.8, 2.43] }
 """
 
 
+LACKING = """
+title = "Lacking"
+experiment = "attributes"
+summary = "Images that are not there."
+[options]
+settings = ["A"]
+[[methods]]
+label = "SGE"
+method = "SGE"
+"""
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A place with data in Cora's layout and two recipes, one of which lacks its data."""
@@ -48,6 +60,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "recipes"
     home.mkdir()
     (home / "small.toml").write_text(RECIPE)
+    (home / "lacking.toml").write_text(LACKING)
     monkeypatch.setattr(recipes, "HOME", home)
     return tmp_path
 
@@ -94,10 +107,12 @@ def test_rows_and_repetitions_may_be_chosen(folder):
 
 
 def test_all_writes_one_page_and_leaves_out_what_has_no_data(folder):
-    run(folder, "all")
+    said = run(folder, "all")
+    assert "lacking is left out" in said
     page = (folder / "results" / "index.html").read_text()
     assert "Small" in page
     assert "Two methods on a few papers." in page
+    assert "Images that are not there." not in page
     for file in (folder / "data" / "cora").iterdir():
         file.unlink()
     with pytest.raises(InputError, match="cora"):

@@ -81,14 +81,23 @@ def poisoned(cora: Cora, rows: np.ndarray, *, links: bool) -> Cora:
 
 
 @pytest.mark.parametrize(("setting", "links"), [("A", False), ("B", False), ("B", True)])
-def test_what_may_not_be_seen_is_not_seen(setting, links):
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("LPP", {"shrinkage": 0.1}),
+        ("PMvGE", {"link_steps": 2, "unit": True, "max_steps": 5, "patience": None}),
+    ],
+)
+def test_what_may_not_be_seen_is_not_seen(setting, links, method, settings):
     """Poisoned test labels, and in (B) links of test papers: settings and vectors stay the same."""
     clean = experiment(planted(), setting)
     test = clean.split(0, "test").judge
     poison = experiment(poisoned(planted(), test, links=links), setting)
-    entry = clean.recipe.entry("LPP")
+    entry = replace(clean.recipe.entry("LPP"), method=method)
+    if method != "LPP":
+        entry = replace(entry, settings=settings, search={"n_components": [2, 4, 8]})
     assert clean.tune(entry, 0) == poison.tune(entry, 0)
-    settings = {"n_components": 4, "shrinkage": 0.1}
+    settings = {"n_components": 4} | settings
     for part in ("validation", "test"):
         split = clean.split(0, part)
         for ours, theirs in zip(
@@ -159,8 +168,18 @@ def test_what_diverges_is_said_and_the_others_go_on(tmp_path):
     assert 0 < len(tried) < 3  # the recipe's own settings diverged
     assert chosen["n_components"] != 2
     run(made, tmp_path)
-    (table,) = made.summarize(read_results(made, tmp_path)).tables
+    results = read_results(made, tmp_path)
+    (table,) = made.summarize(results).tables
     assert table.rows[0][1].endswith("(1 diverged)")
+    assert results[Job("raw words", "0")]["diverged"] == "at step 3"
+    write_results(made, tmp_path)
+    no_nan = {"parse_constant": lambda name: pytest.fail(f"{name} is not JSON")}
+    json.loads((tmp_path / "results.json").read_text(), **no_nan)
+    # A goal of a method that diverged somewhere is not met, and not forgotten.
+    goals = replace(made.recipe, options={"goals": {"raw words": {"accuracy": 0}}})
+    (goal,) = Citation(goals, None, None).summarize(results).goals
+    assert not goal.met
+    assert "1 diverged" in goal.found
     assert spread([float("nan")] * 2) == "2 diverged"
     assert spread([1.0, float("nan"), 3.0]) == "2.0 ± 1.4 (1 diverged)"
 
@@ -189,9 +208,18 @@ def test_a_run_goes_on_where_it_stopped_and_its_results_are_read(tmp_path, monke
     other = experiment(planted(), "A")
     assert len(missing_jobs(other, tmp_path)) == 4
     fewer = Citation(replace(made.recipe, methods=made.recipe.methods[1:]), None, None)
+    fewer.cora = made.cora
     assert missing_jobs(fewer, tmp_path) == []
-    next(tmp_path.glob("jobs/LPP*")).write_text("{")  # damaged
-    assert len(missing_jobs(made, tmp_path)) == 1
+    job = next(tmp_path.glob("jobs/LPP*"))
+    whole = json.loads(job.read_text())
+    for damaged in ("{", "[]", *(json.dumps(whole | {"result": r}) for r in ({}, None, 3))):
+        job.write_text(damaged)
+        assert len(missing_jobs(made, tmp_path)) == 1
+    # The same papers with other words are other data.
+    shuffled = planted()
+    views = {VIEW: shuffled.graph.views[VIEW][::-1].copy()}
+    graph = MultiViewGraph(views, {(VIEW, VIEW): shuffled.graph.links[VIEW, VIEW].matrix()})
+    assert len(missing_jobs(experiment(replace(shuffled, graph=graph), "B"), tmp_path)) == 4
 
 
 def test_tables_and_pages_show_what_was_found(tmp_path):
@@ -200,7 +228,7 @@ def test_tables_and_pages_show_what_was_found(tmp_path):
     write_results(made, tmp_path)
     content = json.loads((tmp_path / "results.json").read_text())
     assert len(content["jobs"]) == 4
-    assert content["made_with"]["versions"]["pmvge"]
+    assert all(job["made_with"]["versions"]["pmvge"] for job in content["jobs"])
     results = read_results(made, tmp_path)
     tuned = json.loads((tmp_path / "tuned.json").read_text())["settings"]
     assert tuned == {"LPP": [results[Job("LPP", r)]["settings"] for r in "01"]}

@@ -10,7 +10,7 @@ import pytest
 from pmvge.errors import InputError, ParameterError
 from pmvge.experiments import recipe as recipes
 from pmvge.experiments import report
-from pmvge.experiments.run import EXPERIMENTS, make
+from pmvge.experiments.run import EXPERIMENTS, ORDER, make
 from pmvge.methods import METHODS
 
 MINIMAL = 'title = "t"\nexperiment = "citation"\nsummary = "s"\n'
@@ -33,7 +33,9 @@ def test_every_recipe_is_whole(name):
         known = inspect.signature(METHODS[entry.method]).parameters
         own = {"unit", "link_steps", "image_components"}  # of the experiments
         assert {*entry.settings, *entry.search} <= {*known, *own}, entry.label
-        assert bool(entry.search) <= (recipe.trials > 0)
+    goals = recipe.options.get("goals", {})
+    assert set(goals) <= {entry.label for entry in recipe.methods}
+    assert recipe.name in ORDER
 
 
 def test_settings_that_were_found_fit_the_recipe():
@@ -63,7 +65,11 @@ def test_settings_that_were_found_fit_the_recipe():
         (MINIMAL + "methods = [3]\n", r"methods\[0\]: expected a table, got 3"),
         (MINIMAL + ROW + ROW, "recipe 'x': two methods are labelled 'a'"),
         (MINIMAL + ROW + "paper = { nmi = 3 }\n", r"paper.nmi: expected \[mean, s.d.\], got 3"),
-        (MINIMAL + ROW + "search = { K = 3 }\n", "search.K: expected a list, got 3"),
+        (
+            MINIMAL + "trials = 1\n" + ROW + "search = { K = 3 }\n",
+            "search.K: expected a list, got 3",
+        ),
+        (MINIMAL + ROW + "search = { K = [3] }\n", "a search needs trials, expected at least 1"),
     ],
 )
 def test_a_recipe_that_is_wrong_says_where(text, message):
@@ -108,5 +114,5 @@ def test_the_page_of_results_is_of_these_recipes(name):
     section = section.partition("\n## ")[0]
     assert recipe.summary in section
     assert all(f"- {note}" in section for note in recipe.notes)
-    assert all(f"| {entry.label} |" in section for entry in recipe.methods)
+    assert all(f"| {entry.label}" in section for entry in recipe.methods)
     assert recipe.simulated == (report.SIMULATED in section)

@@ -17,7 +17,7 @@ from pmvge.errors import InputError, choose
 from pmvge.experiments import recipe as recipes
 from pmvge.experiments import report
 from pmvge.experiments.base import Experiment, Job, Table
-from pmvge.experiments.run import make, missing_jobs, run, write_results
+from pmvge.experiments.run import ORDER, make, missing_jobs, run, write_results
 
 ALL = "all"
 
@@ -53,7 +53,7 @@ def reproduce(
     if name is None:
         _list()
         return
-    wanted = recipes.names() if name == ALL else [name]
+    wanted = sorted(recipes.names(), key=_place) if name == ALL else [name]
     if name != ALL:
         choose("experiment", name, [*recipes.names(), ALL])
     findings = []
@@ -127,7 +127,11 @@ def _run(experiment: Experiment, folder: Path, processes: int) -> None:
         def told(job: Job, seconds: float) -> None:
             bar.update(task, advance=1, last=f"{job.row} x {job.column} ({seconds:.1f} s)")
 
-        run(experiment, folder, processes=processes, told=told)
+        try:
+            run(experiment, folder, processes=processes, told=told)
+        except KeyboardInterrupt:
+            console.print("interrupted: the same command goes on where it stopped")
+            raise
 
 
 def _print(finding: report.Finding) -> None:
@@ -162,10 +166,15 @@ def _plain(finding: report.Finding) -> dict[str, Any]:
     }
 
 
+def _place(name: str) -> tuple[int, str]:
+    """Experiments in the order of the paper; others after them, by name."""
+    return (ORDER.index(name) if name in ORDER else len(ORDER), name)
+
+
 def _list() -> None:
     grid = Grid()
     grid.add_column("experiment", no_wrap=True)
     grid.add_column("what it shows")
-    for name in recipes.names():
+    for name in sorted(recipes.names(), key=_place):
         grid.add_row(name, Text(recipes.load(name).title))
     Console().print(grid)

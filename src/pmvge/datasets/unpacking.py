@@ -6,6 +6,7 @@ if a member is neither a file nor a folder, or if there are more bytes in it tha
 
 from __future__ import annotations
 
+import lzma
 import os
 import shutil
 import stat
@@ -22,7 +23,8 @@ from pmvge.errors import InputError
 BLOCK = 1 << 20
 # RuntimeError: a password, or a compression that zipfile does not know.
 DAMAGED = (
-    zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, UnicodeError, RuntimeError,
+    zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, UnicodeError,
+    RuntimeError,
 )  # fmt: skip
 AGAIN = "do not use it, and get it again from its publisher"
 

@@ -50,8 +50,8 @@ class Found:
         return "–" if values is None else spread(list(values))
 
     def mean(self, label: str, case: Case) -> float | None:
-        """None if there is nothing yet, or never."""
-        values = self.values.get((label, case))
+        """Of those that did not diverge; None if there is nothing."""
+        values = [v for v in self.values.get((label, case), ()) if not np.isnan(v)]
         return float(np.mean(values)) if values else None
 
     def goals(self, ours: str, largest_gap: float) -> list[Goal]:

@@ -29,7 +29,7 @@ from pmvge.experiments.animals import (
 )
 from pmvge.experiments.attribute_tables import Case, Found
 from pmvge.experiments.base import Job, Result, Summary
-from pmvge.experiments.comparison import Comparison, Metric, Part, Score
+from pmvge.experiments.comparison import Comparison, Metric, Part, Score, percent
 from pmvge.experiments.kept import Arrays, digest
 from pmvge.experiments.recipe import Entry, Recipe
 from pmvge.methods import METHODS
@@ -110,6 +110,11 @@ class AttributeRanking(Comparison):
         chosen = {name: self.settings[name] for name in names}
         return load_animals(self.data, noise=noise, seed=self.recipe.seed, **chosen)
 
+    def data_digest(self) -> str:
+        """Of images, vectors and classes, at the first noise level."""
+        animals = self.animals(self.cases[0].noise)
+        return digest(animals.images, animals.vectors, animals.labels, animals.has)
+
     def check(self) -> None:
         """The data must be there, and enough of them."""
         self.split(self.animals(self.cases[0].noise), self.cases[0], 0, "test")
@@ -189,7 +194,7 @@ class AttributeRanking(Comparison):
         new = split.ask[:0] if case.setting == "A" else split.ask
         kind = METHODS[method]
         noise = None if kind.n_views == 0 else case.noise  # it does not look at features
-        of = [method, settings, noise, seed, digest(split.fit, new, animals.labels, animals.has)]
+        of = [method, settings, noise, seed, digest(split.fit, new)]
         made, seconds = self.kept(of, fit)
         scores = made["scores"]
         if case.setting == "A":
@@ -226,9 +231,7 @@ class AttributeRanking(Comparison):
             labels=[entry.label for entry in self.entries],
             values={
                 (entry.label, case): [
-                    100 * result["scores"][AP.name]
-                    for job, result in results.items()
-                    if job.row == row
+                    percent(result, AP) for job, result in results.items() if job.row == row
                 ]
                 for entry in self.entries
                 for case in self.cases

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ from plotly.graph_objects import Figure
 
 from pmvge.errors import choose
 from pmvge.experiments.recipe import Recipe
+from pmvge.version import __version__
 
 Result = dict[str, Any]
 
@@ -92,7 +94,20 @@ class Experiment(ABC):
 
     def fingerprint(self, job: Job) -> str:
         """Of all that the result of a job depends on: one with another is not used again."""
-        return self.recipe.fingerprint()
+        return self.recipe.fingerprint(*self.identity)
+
+    @cached_property
+    def identity(self) -> list[Any]:
+        """What all jobs depend on, beside the recipe: options, data, and the package."""
+        return [self.settings, self.data_digest(), __version__]
+
+    def data_digest(self) -> str:
+        """A name for the content of data that are read from disk; "" if none are."""
+        return ""
+
+    def is_result(self, result: Any) -> bool:
+        """Whether this is what ``run`` returns, and not something damaged."""
+        return isinstance(result, dict) and bool(result)
 
     def check(self) -> None:  # noqa: B027  (most need nothing)
         """Raise InputError if data that it needs are not there."""

@@ -20,8 +20,7 @@ from plotly.graph_objects import Figure
 from scipy.linalg import subspace_angles
 from torch import nn
 
-from pmvge.baselines import CDMCA
-from pmvge.baselines.cdmca import quadratic_pmvge
+from pmvge.baselines.linear import leading_axes
 from pmvge.experiments.base import Drawing, Experiment, Goal, Job, Result, Summary, Table
 from pmvge.graph import MultiViewGraph
 from pmvge.model import PMvGE
@@ -96,14 +95,11 @@ class WeakSignals(Experiment):
             progress=False,
         ).fit(graph)
         y = model.embeddings_["node"].astype(np.float64)
-        axes = CDMCA(psi.shape[1], constraint="nodes", shrinkage=0.0).fit(graph)
-        solution = quadratic_pmvge(graph, psi.shape[1])
-        z = axes.embeddings_["node"].astype(np.float64)
-        neutral = axes.eigenvalues_ / solution.alpha + 1
+        z, gamma = closed_form(graph, X, psi.shape[1])
         return {
             "angle": float(np.degrees(subspace_angles(y, z)[0])),
-            "paper": distance(z * solution.gamma @ z.T, y @ y.T),
-            "neutral": distance(z * neutral @ z.T, y @ y.T),
+            "paper": distance(z * np.maximum(gamma, 0.0) @ z.T, y @ y.T),
+            "neutral": distance(z * (gamma + 1) @ z.T, y @ y.T),
         }
 
     def summarize(self, results: Mapping[Job, Result]) -> Summary:
@@ -149,11 +145,29 @@ class WeakSignals(Experiment):
             )
         caption = (
             "Numerical maximum likelihood against the closed form of supplement C: medians of "
-            f"{self.recipe.repetitions} repetitions"
+            f"{max((int(job.column) for job in results), default=-1) + 1} repetitions"
         )
         columns = ["nodes", "signal s", "angle (degrees)", "distance of g", "with wᵢᵢ = α₀"]
         drawings = [Drawing(ANGLES, angles), Drawing(DISTANCES, distances)]
         return Summary([Table(caption, columns, rows)], drawings if rows else [], goals)
+
+
+def closed_form(graph: MultiViewGraph, X: Array, K: int) -> tuple[Array, Array]:
+    r"""The axes of the modified CDMCA at the nodes, (n, K), and :math:`\gamma`, (K,).
+
+    For the weakest signals :math:`\gamma < 0`, because of the terms i = j; ``CDMCA`` would leave
+    such axes out, but their directions are what is compared.
+    """
+    axes = leading_axes(
+        graph,
+        {"node": X},
+        K,
+        shrinkage=0.0,
+        by_weight=False,
+        positive=False,
+        where="closed form",
+    )
+    return X @ axes.weights["node"], axes.eigenvalues * len(X) ** 2 / (2 * graph.total_weight)
 
 
 def _goal(label: str, angles: list[float]) -> Goal:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pmvge.datasets import Cora, load_cora
+from pmvge.errors import choose
 from pmvge.evaluation.tasks import classification_accuracy, clustering_nmi
 from pmvge.experiments.base import Goal, Job, Result, Summary
-from pmvge.experiments.comparison import Comparison, Metric, Part, Score
+from pmvge.experiments.comparison import Comparison, Metric, Part, Score, spread
 from pmvge.experiments.kept import Arrays, digest
-from pmvge.experiments.recipe import Entry
+from pmvge.experiments.recipe import Entry, Recipe
 from pmvge.graph import MultiViewGraph
 from pmvge.methods import METHODS
 from pmvge.walks import multi_step_weights
@@ -47,6 +49,16 @@ class Citation(Comparison):
     }
     metrics = (Metric("accuracy", "task 1, accuracy"), Metric("nmi", "task 2, NMI"))
 
+    def __init__(
+        self, recipe: Recipe, data: Path | None = None, workspace: Path | None = None
+    ) -> None:
+        super().__init__(recipe, data, workspace)
+        where = f"recipe {recipe.name!r}"
+        choose("setting", self.settings["setting"], ("A", "B"), where)
+        for label, wanted in self.settings["goals"].items():
+            for name in wanted:
+                choose("metric", name, [m.name for m in self.metrics], f"{where}: goals: {label}")
+
     @cached_property
     def cora(self) -> Cora:
         """The data, read once in a process."""
@@ -55,6 +67,13 @@ class Citation(Comparison):
     def check(self) -> None:
         """The data must be there."""
         _ = self.cora
+
+    def data_digest(self) -> str:
+        """Of words, links and labels."""
+        X, links = self.cora.graph.views[VIEW], self.cora.graph.links[VIEW, VIEW]
+        assert X is not None
+        words = [X] if isinstance(X, np.ndarray) else [X.indptr, X.indices, X.data]
+        return digest(*words, links.rows, links.cols, links.weights, self.cora.labels)
 
     def split(self, repetition: int, part: Part) -> Split:
         """For the test: all of the training part learns; for the validation: some of it judges."""
@@ -103,8 +122,7 @@ class Citation(Comparison):
             Y = method.fit(_stepped(graph, steps)).embeddings_[VIEW]
             return {"known": Y, "new": method.embed(VIEW, X[new]) if len(new) else Y[:0]}
 
-        links = graph.links[VIEW, VIEW]
-        seen = digest(graph.ids[VIEW], links.rows, links.cols, new)
+        seen = digest(graph.ids[VIEW], new)
         made, seconds = self.kept([entry.method, settings, steps, seed, seen], fit)
         learn, judge = made["known"], made["new"]
         if not len(new):
@@ -116,11 +134,11 @@ class Citation(Comparison):
         goals = []
         for label, wanted in self.settings["goals"].items():
             for metric in self.metrics:
-                found = self.mean(results, label, metric.name)
-                if metric.name in wanted and not np.isnan(found):  # else nothing was run yet
-                    least = wanted[metric.name]
-                    name = f"{label}, {metric.label}"
-                    goals.append(Goal(name, f">= {least:g}", f"{found:.1f}", found >= least))
+                values = self.values(results, label, metric)
+                if metric.name in wanted and values:  # else nothing was run yet
+                    least, mean = wanted[metric.name], float(np.mean(values))
+                    name, shown = f"{label}, {metric.label}", spread(values)
+                    goals.append(Goal(name, f">= {least:g}", shown, mean >= least))
         return Summary(tables=super().summarize(results).tables, goals=goals)
 
 

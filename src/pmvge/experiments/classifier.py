@@ -138,7 +138,7 @@ class Classifier(Experiment):
             yaxis={"title": "", "autorange": "reversed"},
         )
         rows = [
-            [label, f"{np.mean(accuracy[name]):.2f} ± {np.std(accuracy[name]):.2f}"]
+            [label, f"{np.mean(accuracy[name]):.2f} ± {np.std(accuracy[name], ddof=1):.2f}"]
             for name, label in METHODS.items()
         ]
         rows.append(["the two agree", f"{100 * np.mean([r['agreement'] for _, r in done]):.2f}"])

@@ -63,10 +63,16 @@ class Comparison(Experiment):
         entry = self.recipe.entry(job.row)
         tuned = self.recipe.tuned.get(entry.label, [])[int(job.column) : int(job.column) + 1]
         searched = [] if tuned else [entry.search, self.recipe.trials]
-        return self.recipe.fingerprint(entry.method, entry.settings, tuned, searched)
+        own = (entry.method, entry.settings, tuned, searched)
+        return self.recipe.fingerprint(*self.identity, *own)
+
+    def is_result(self, result: Any) -> bool:
+        """With scores, settings and seconds."""
+        known = {"scores", "settings", "seconds"}
+        return isinstance(result, dict) and known <= set(result)
 
     def run(self, job: Job) -> Result:
-        """Choose settings, then fit and score once; what diverges is NaN, and the others go on."""
+        """Choose settings, then fit and score once; what diverges has no scores, but a reason."""
         entry, repetition = self.recipe.entry(job.row), int(job.column)
         chosen: dict[str, Any] = {}
         tried: list[Any] = []
@@ -75,9 +81,9 @@ class Comparison(Experiment):
             chosen, tried = self.choose(entry, repetition)
             started = time.perf_counter()
             scores, seconds = self.score(entry, chosen, repetition, "test")
-        except DivergedError:
-            scores = {metric.name: float("nan") for metric in self.metrics}
-            seconds = time.perf_counter() - started
+        except DivergedError as error:
+            told = {"settings": chosen, "trials": tried, "diverged": str(error)}
+            return {"scores": None, "seconds": time.perf_counter() - started, **told}
         return {"scores": scores, "settings": chosen, "trials": tried, "seconds": seconds}
 
     # -- fits -------------------------------------------------------------------------------
@@ -92,7 +98,7 @@ class Comparison(Experiment):
     def kept(self, of: Any, make: Callable[[], Arrays]) -> tuple[Arrays, float]:
         """A fit and its seconds; from the workspace if one ``of`` the same has been made."""
         folder = None if self.workspace is None else self.workspace / "fits"
-        return kept(folder, [self.recipe.fingerprint(), of], make)
+        return kept(folder, [self.recipe.fingerprint(*self.identity), of], make)
 
     # -- settings ---------------------------------------------------------------------------
 
@@ -111,7 +117,7 @@ class Comparison(Experiment):
         optuna = load_optuna()
         with quiet(optuna):
             study = self._study(optuna, entry, repetition)
-            if not study.trials:
+            if not any(trial.state.is_finished() for trial in study.trials):
                 study.enqueue_trial({k: json.dumps(v[0]) for k, v in entry.search.items()})
             known: dict[str, float | None] = {}
             while sum(t.state.is_finished() for t in study.trials) < self.recipe.trials:
@@ -183,7 +189,7 @@ class Comparison(Experiment):
             mine = [result for job, result in results.items() if job.row == entry.label]
             row = [entry.label]
             for metric in self.metrics:
-                row.append(spread([100 * result["scores"][metric.name] for result in mine]))
+                row.append(spread([percent(result, metric) for result in mine]))
                 if not self.recipe.simulated:
                     paper = entry.paper.get(metric.name)
                     row.append(f"{paper[0]:#.3g} ± {paper[1]:.2f}" if paper else "")
@@ -195,10 +201,15 @@ class Comparison(Experiment):
         caption = f"{self.recipe.title}: mean ± standard deviation over {done} splits, in percent"
         return Summary(tables=[Table(caption, columns, rows)])
 
-    def mean(self, results: Mapping[Job, Result], label: str, metric: str) -> float:
-        """Of a method over its repetitions, in percent; NaN before any."""
-        values = [r["scores"][metric] for job, r in results.items() if job.row == label]
-        return 100 * float(np.mean(values)) if values else float("nan")
+    def values(self, results: Mapping[Job, Result], label: str, metric: Metric) -> list[float]:
+        """Of a method in its repetitions, in percent; NaN where it diverged."""
+        return [percent(result, metric) for job, result in results.items() if job.row == label]
+
+
+def percent(result: Result, metric: Metric) -> float:
+    """A score of a job, NaN if it diverged."""
+    scores = result["scores"]
+    return float("nan") if scores is None else 100 * float(scores[metric.name])
 
 
 def spread(values: list[float]) -> str:

@@ -53,7 +53,8 @@ class Locality(AttributeRanking):
             columns += [metric.label, "paper"] if real else [metric.label]
         rows, figure = [], Figure()
         for entry in self.recipe.methods:
-            mine = [result["scores"] for job, result in results.items() if job.row == entry.label]
+            mine = [r["scores"] for job, r in results.items() if job.row == entry.label]
+            mine = [scores for scores in mine if scores is not None]
             row = [entry.label]
             for metric in self.metrics:
                 row.append(_spread([scores[metric.name] for scores in mine]))
@@ -67,7 +68,9 @@ class Locality(AttributeRanking):
                     Bar(
                         x=list(values),
                         y=[float(np.mean(v)) for v in values.values()],
-                        error_y={"array": [float(np.std(v)) for v in values.values()]},
+                        error_y={
+                            "array": [float(np.std(v, ddof=len(v) > 1)) for v in values.values()]
+                        },
                         name=entry.label,
                     )
                 )

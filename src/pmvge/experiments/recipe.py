@@ -50,7 +50,7 @@ class Recipe:
     tuned: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def fingerprint(self, *more: Any) -> str:
-        """Changes whenever anything that may change a result does; ``more`` is what a job adds."""
+        """Changes whenever the experiment, its seed or options do, or ``more``, what a job adds."""
         content = [self.experiment, self.seed, self.options, *more]
         text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -114,6 +114,8 @@ def parse(name: str, text: str) -> Recipe:
                 raise InputError(
                     f"{where}: methods[{k}]: paper.{metric}: expected [mean, s.d.], got {value!r}"
                 )
+        if row.get("search") and content.get("trials", 0) < 1:
+            raise InputError(f"{where}: methods[{k}]: a search needs trials, expected at least 1")
         for setting, values in row.get("search", {}).items():
             if not isinstance(values, list) or not values:
                 raise InputError(

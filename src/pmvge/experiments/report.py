@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from plotly.offline import get_plotlyjs
 
 from pmvge.experiments.base import Drawing, Experiment, Goal, Summary, Table
 from pmvge.experiments.recipe import Recipe
-from pmvge.experiments.run import made_with, read_results
+from pmvge.experiments.run import read_jobs
 from pmvge.report import palette
 from pmvge.storage import replace_file
 
@@ -37,15 +38,22 @@ class Finding:
 
 def read(experiment: Experiment, folder: Path) -> Finding:
     """What the results in an experiment's folder say."""
-    results, by = read_results(experiment, folder), made_with()
-    told = ", ".join(f"{library} {number}" for library, number in by["versions"].items())
+    recipe, jobs = experiment.recipe, read_jobs(experiment, folder)
+    searched = any(entry.search for entry in recipe.methods) and not recipe.tuned
+    command = f"pmvge reproduce {recipe.name}" + (" --tune" if searched else "")
     return Finding(
-        recipe=experiment.recipe,
-        summary=experiment.summarize(results),
-        done=len(results),
+        recipe=recipe,
+        summary=experiment.summarize({job: content["result"] for job, content in jobs.items()}),
+        done=len(jobs),
         jobs=len(experiment.jobs()),
-        made_with=f"pmvge reproduce {experiment.recipe.name}; {told}; {by['cores']} cores",
+        made_with="; ".join([command, *sorted({_made(content) for content in jobs.values()})]),
     )
+
+
+def _made(content: Mapping[str, Any]) -> str:
+    by = content["made_with"]
+    told = ", ".join(f"{library} {number}" for library, number in by["versions"].items())
+    return f"{told}; {by['cores']} cores"
 
 
 # -- Markdown -------------------------------------------------------------------------------
@@ -75,7 +83,8 @@ def _markdown_table(table: Table) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
     rule = "| --- |" + " --: |" * (len(table.columns) - 1)
-    return "\n".join([f"*{table.caption}*", "", line(table.columns), rule, *map(line, table.rows)])
+    caption = table.caption.replace("*", "\\*")
+    return "\n".join([f"*{caption}*", "", line(table.columns), rule, *map(line, table.rows)])
 
 
 def _goal_table(goals: Sequence[Goal]) -> Table:

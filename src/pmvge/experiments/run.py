@@ -48,6 +48,11 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
 }
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+# As the paper has them.
+ORDER = (
+    "cora-a", "cora-b", "cora-ablation", "awa-a", "awa-b", "awa-sim", "locality",
+    "figure2", "consistency", "cdmca", "sbm", "classifier",
+)  # fmt: skip
 LIBRARIES = ("pmvge", "torch", "numpy", "scipy", "scikit-learn", "gensim", "cca-zoo", "optuna")
 
 Told = Callable[[Job, float], None]  # a job is done, after so many seconds
@@ -69,11 +74,12 @@ def run(
     experiment: Experiment, folder: Path, *, processes: int = 1, told: Told = lambda job, s: None
 ) -> None:
     """Do all jobs that are missing; a result is on disk before the next one is begun."""
-    missing = missing_jobs(experiment, folder)
+    missing, by = missing_jobs(experiment, folder), made_with()
     for job, result, seconds in _results(experiment, missing, processes):
         content = {
             "job": [job.row, job.column],
             "fingerprint": experiment.fingerprint(job),
+            "made_with": by,
             "seconds": seconds,
             "result": result,
         }
@@ -100,8 +106,11 @@ def _results(
         try:
             for future in as_completed(futures):
                 yield (futures[future], *future.result())
-        finally:
+        except BaseException:  # Ctrl-C as well: what is running now would be lost anyway
+            for process in list(pool._processes.values()):
+                process.terminate()
             pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 @contextmanager
@@ -151,13 +160,19 @@ def _path(folder: Path, job: Job) -> Path:
 
 def read_results(experiment: Experiment, folder: Path) -> dict[Job, Result]:
     """The results that are there, in the order of the jobs; those of another recipe are not."""
+    return {job: content["result"] for job, content in read_jobs(experiment, folder).items()}
+
+
+def read_jobs(experiment: Experiment, folder: Path) -> dict[Job, dict[str, Any]]:
+    """The same, with what each was made by and how long it took."""
     found = {}
     for job in experiment.jobs():
         try:
             content = json.loads(_path(folder, job).read_text())
             ours = content["fingerprint"] == experiment.fingerprint(job)
-            if ours and content["job"] == [job.row, job.column]:
-                found[job] = content["result"]
+            whole = experiment.is_result(content["result"]) and "versions" in content["made_with"]
+            if ours and whole and content["job"] == [job.row, job.column]:
+                found[job] = content
         except (OSError, ValueError, KeyError, TypeError):
             continue  # not there, or damaged: to be done again
     return found
@@ -165,23 +180,30 @@ def read_results(experiment: Experiment, folder: Path) -> dict[Job, Result]:
 
 def write_results(experiment: Experiment, folder: Path) -> None:
     """All results in one file, with what they were made by, and the settings that were chosen."""
-    recipe, results = experiment.recipe, read_results(experiment, folder)
+    recipe, jobs = experiment.recipe, read_jobs(experiment, folder)
     if isinstance(experiment, Comparison):
+        results = {job: content["result"] for job, content in jobs.items()}
         _write_json(folder / "tuned.json", {"settings": experiment.found(results)})
     content = {
         "experiment": recipe.name,
         "simulated": recipe.simulated,
         "seed": recipe.seed,
-        "made_with": made_with(),
         "jobs": [
-            {"row": job.row, "column": job.column, **result} for job, result in results.items()
+            {
+                "row": job.row,
+                "column": job.column,
+                "made_with": content["made_with"],
+                "job_seconds": content["seconds"],
+                **content["result"],
+            }
+            for job, content in jobs.items()
         ],
     }
     _write_json(folder / "results.json", content)
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    text = json.dumps(content, indent=1) + "\n"
+    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
     replace_file(path, lambda partial: partial.write_text(text))
 
 
