@@ -65,6 +65,7 @@ class AttributeRanking(Comparison):
         "ours": "",  # the row that should be best
         "largest_gap": 2.0,  # percent, that (B) may be below (A)
     }
+    judging = ("ours", "largest_gap")
     metrics: ClassVar[tuple[Metric, ...]] = (AP,)
 
     def __init__(
@@ -250,7 +251,8 @@ class AttributeRanking(Comparison):
 
     def _marked(self, caption: str) -> str:
         """A caption that says so if the images are simulated."""
-        return f"{caption} (simulated images)" if self.recipe.simulated else caption
+        said = not self.recipe.simulated or "simulated" in caption
+        return caption if said else f"{caption} (simulated images)"
 
 
 def unit(Y: Array) -> Array:

@@ -77,6 +77,7 @@ class Experiment(ABC):
     """An experiment with the settings of a recipe."""
 
     options: ClassVar[Mapping[str, Any]] = {}  # what ``[options]`` may hold, and its defaults
+    judging: ClassVar[tuple[str, ...]] = ()  # those that say what to think of results
 
     def __init__(
         self, recipe: Recipe, data: Path | None = None, workspace: Path | None = None
@@ -99,7 +100,8 @@ class Experiment(ABC):
     @cached_property
     def identity(self) -> list[Any]:
         """What all jobs depend on, beside the recipe: options, data, and the package."""
-        return [self.settings, self.data_digest(), __version__]
+        used = {name: value for name, value in self.settings.items() if name not in self.judging}
+        return [used, self.data_digest(), __version__]
 
     def data_digest(self) -> str:
         """A name for the content of data that are read from disk; "" if none are."""

@@ -26,6 +26,7 @@ Array = NDArray[Any]
 Index = NDArray[np.int64]
 
 VIEW = "paper"
+SECONDS = "seconds"
 FEATURES = "features"  # the method that does nothing
 
 
@@ -45,8 +46,9 @@ class Citation(Comparison):
         "test": 0.2,
         "validation": 0.2,  # of what is left
         "fits": 2,  # in (A), with different seeds: the papers of a fit are the same for every split
-        "goals": {},  # {label: {metric: percent}}
+        "goals": {},  # {label: {metric: percent at least, or "seconds": of a fit, at most}}
     }
+    judging = ("goals",)
     metrics = (Metric("accuracy", "task 1, accuracy"), Metric("nmi", "task 2, NMI"))
 
     def __init__(
@@ -57,7 +59,8 @@ class Citation(Comparison):
         choose("setting", self.settings["setting"], ("A", "B"), where)
         for label, wanted in self.settings["goals"].items():
             for name in wanted:
-                choose("metric", name, [m.name for m in self.metrics], f"{where}: goals: {label}")
+                known = [*(metric.name for metric in self.metrics), SECONDS]
+                choose("metric", name, known, f"{where}: goals: {label}")
 
     @cached_property
     def cora(self) -> Cora:
@@ -139,6 +142,11 @@ class Citation(Comparison):
                     least, mean = wanted[metric.name], float(np.mean(values))
                     name, shown = f"{label}, {metric.label}", spread(values)
                     goals.append(Goal(name, f">= {least:g}", shown, mean >= least))
+            times = [r["seconds"] for job, r in results.items() if job.row == label]
+            if SECONDS in wanted and times:
+                most, median = wanted[SECONDS], float(np.median(times))
+                name = f"{label}, seconds a fit"
+                goals.append(Goal(name, f"<= {most:g}", f"{median:.1f}", median <= most))
         return Summary(tables=super().summarize(results).tables, goals=goals)
 
 

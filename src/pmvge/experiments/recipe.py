@@ -50,8 +50,8 @@ class Recipe:
     tuned: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def fingerprint(self, *more: Any) -> str:
-        """Changes whenever the experiment, its seed or options do, or ``more``, what a job adds."""
-        content = [self.experiment, self.seed, self.options, *more]
+        """Changes with the experiment, its seed, and ``more``: options, data, what a job adds."""
+        content = [self.experiment, self.seed, *more]
         text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
