@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from pmvge.cli import app
 from pmvge.errors import InputError, ParameterError
 from pmvge.experiments import recipe as recipes
+from pmvge.experiments.citation import Citation
 
 RECIPE = """
 title = "Small"
@@ -117,6 +118,23 @@ def test_all_writes_one_page_and_leaves_out_what_has_no_data(folder):
         file.unlink()
     with pytest.raises(InputError, match="cora"):
         run(folder, "small")
+
+
+def test_one_that_fails_does_not_stop_the_others(folder, monkeypatch):
+    (folder / "recipes" / "broken.toml").write_text(RECIPE.replace("Small", "Broken"))
+    usual = Citation.run
+
+    def run_job(self, job):
+        if self.recipe.title == "Broken":
+            raise ZeroDivisionError("by nothing")
+        return usual(self, job)
+
+    monkeypatch.setattr(Citation, "run", run_job)
+    words = ["reproduce", "all", "-o", str(folder / "results"), "--data", str(folder / "data")]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 1
+    assert "broken failed: ZeroDivisionError('by nothing')" in result.output
+    assert "Small" in (folder / "results" / "index.html").read_text()
 
 
 def test_an_unknown_experiment_lists_the_known_ones(folder):

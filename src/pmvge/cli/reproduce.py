@@ -56,7 +56,7 @@ def reproduce(
     wanted = sorted(recipes.names(), key=_place) if name == ALL else [name]
     if name != ALL:
         choose("experiment", name, [*recipes.names(), ALL])
-    findings = []
+    findings, failed = [], []
     for one in wanted:
         experiment = _prepare(one, repetitions, methods, tune, data, output)
         try:
@@ -67,7 +67,14 @@ def reproduce(
             Console(stderr=True).print(Text(f"{one} is left out: {error}"), soft_wrap=True)
             continue
         folder = output / one
-        _run(experiment, folder, processes)
+        try:
+            _run(experiment, folder, processes)
+        except Exception as error:
+            if name != ALL:
+                raise
+            Console(stderr=True).print(Text(f"{one} failed: {error!r}"), soft_wrap=True)
+            failed.append(one)
+            continue
         write_results(experiment, folder)
         finding = report.read(experiment, folder)
         report.write(folder, [finding], finding.recipe.title)
@@ -81,6 +88,8 @@ def reproduce(
     else:
         page = (output if name == ALL else output / wanted[0]) / "index.html"
         Console().print(f"written: {page}", markup=False, highlight=False, soft_wrap=True)
+    if failed:
+        raise typer.Exit(1)
 
 
 def _prepare(
@@ -148,7 +157,7 @@ def _print(finding: report.Finding) -> None:
 def _grid(table: Table) -> Grid:
     grid = Grid(title=Text(table.caption), title_justify="left")
     for k, column in enumerate(table.columns):
-        grid.add_column(column, justify="left" if k == 0 else "right", no_wrap=k == 0)
+        grid.add_column(column, justify="left" if k == 0 else "right")
     for row in table.rows:
         grid.add_row(*map(Text, row))
     return grid

@@ -180,9 +180,13 @@ class Comparison(Experiment):
 
     def summarize(self, results: Mapping[Job, Result]) -> Summary:
         """Mean and deviation of every metric, beside the paper's."""
-        columns = ["method"]
+        columns, beside = ["method"], []  # metrics that the paper has numbers of
         for metric in self.metrics:
-            columns += [metric.label] if self.recipe.simulated else [metric.label, "paper"]
+            columns.append(metric.label)
+            printed = any(metric.name in entry.paper for entry in self.recipe.methods)
+            if printed and not self.recipe.simulated:
+                columns.append("paper")
+                beside.append(metric)
         columns += ["seconds a fit"]
         rows = []
         for entry in self.recipe.methods:
@@ -190,7 +194,7 @@ class Comparison(Experiment):
             row = [entry.label]
             for metric in self.metrics:
                 row.append(spread([percent(result, metric) for result in mine]))
-                if not self.recipe.simulated:
+                if metric in beside:
                     paper = entry.paper.get(metric.name)
                     row.append(f"{paper[0]:#.3g} ± {paper[1]:.2f}" if paper else "")
             row.append(f"{np.median([r['seconds'] for r in mine]):.1f}" if mine else "")
