@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import platform
 import re
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -137,6 +138,7 @@ _experiment: Experiment | None = None  # of a process of the pool
 def _begin(experiment: Experiment, threads: int) -> None:
     global _experiment
     _experiment = experiment
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which ends this process
     torch.set_num_threads(threads)
 
 
