@@ -16,7 +16,8 @@ from typing import Any
 import griffe
 
 SYMBOLS = {
-    "alpha": "α", "beta": "β", "gamma": "γ", "Gamma": "Γ", "delta": "δ", "ell": "ℓ", "lambda": "λ",
+    "alpha": "α", "beta": "β", "gamma": "γ", "Gamma": "Γ", "delta": "δ", "ell": "ℓ", "eta": "η",
+    "epsilon": "ϵ", "lambda": "λ",
     "mu": "μ", "pi": "π", "psi": "ψ", "sigma": "σ", "Sigma": "Σ", "tau": "τ", "theta": "θ",
 }  # fmt: skip
 OPERATORS = {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pmvge.experiments import recipe as recipes
 from pmvge.experiments import report
-from pmvge.experiments.run import ORDER, made_with, make
+from pmvge.experiments.run import ORDER, make
 
 DOCS = Path(__file__).parents[1]
 ABSENT = ("awa-a", "awa-b")
@@ -22,25 +22,26 @@ INTRODUCTION = """\
 
 <!-- Written by docs/site/results.py from a run of all experiments: change that, not this page. -->
 
-The paper's experiments, run by
+The experiments of sections 5 and 6, run by
 
+<!-- not run: it takes the better part of an hour, and the data must be there -->
 ```bash
 pmvge reproduce all --processes 2
 python docs/site/results.py results
 ```
 
-with {versions} on {cores} cores. The settings of methods were searched on validation parts before
-(`--tune` searches them anew) and are kept beside the recipes, in `experiments/recipes`. Columns
-headed "paper" repeat what Okuno, Hada and Shimodaira (ICML 2018) print. `awa-a` and `awa-b` are not
+Settings of methods were searched before that, on validation parts, by the same command with
+`--tune`, and are kept beside the recipes, in `experiments/recipes`. The last line of a section says
+which command its numbers come from, and by which versions. Columns headed "paper" repeat what
+Okuno, Hada and Shimodaira (ICML 2018) print. Seconds were taken while the machine had other work to
+do: they compare rows, and are no measure of what a fit takes alone. `awa-a` and `awa-b` are not
 here: their image features were not at hand. `awa-sim` stands for them, on simulated images.
 """
 
 
 def main(results: Path) -> None:
     """The page, and its figures beside it."""
-    by = made_with()
-    versions = ", ".join(f"{library} {number}" for library, number in by["versions"].items())
-    parts = [INTRODUCTION.format(versions=versions, cores=by["cores"])]
+    parts = [INTRODUCTION]
     for name in ORDER:
         if name in ABSENT:
             continue
@@ -64,7 +65,9 @@ def draw(name: str, finding: report.Finding) -> list[str]:
     files = []
     for k, drawing in enumerate(finding.summary.drawings, start=1):
         file = f"images/{name}-{k}.svg"
-        figure = drawing.figure.update_layout(template="plotly_white")
+        figure = drawing.figure.update_layout(
+            template="plotly_white", margin={"t": 40, "b": 50, "l": 60, "r": 20}
+        )
         figure.write_image(DOCS / file, width=900, height=figure.layout.height or 450)
         files.append(file)
     return files

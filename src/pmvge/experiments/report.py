@@ -75,6 +75,7 @@ def markdown(finding: Finding, heading: str = "#", figures: Sequence[str] = ()) 
     remarks = [*summary.remarks, *recipe.notes]
     if remarks:
         parts.append("\n".join(f"- {remark}" for remark in remarks))
+    parts.append(f"*{finding.made_with}*")
     return "\n\n".join(parts) + "\n"
 
 
