@@ -47,13 +47,13 @@ def _name(of: Any) -> str:
 
 def _write(path: Path, arrays: Arrays) -> None:
     with path.open("wb") as stream:
-        np.savez(stream, allow_pickle=False, **arrays)
+        np.savez(stream, **arrays)
 
 
 def _read(path: Path) -> Arrays | None:
     """None if it is not there, or damaged: to be made again."""
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as content:
+        with path.open("rb") as stream, np.load(stream) as content:
             arrays = {name: content[name] for name in content.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile):
         return None
