@@ -47,7 +47,7 @@ def _name(of: Any) -> str:
 
 def _write(path: Path, arrays: Arrays) -> None:
     with path.open("wb") as stream:
-        np.savez(stream, **arrays)
+        np.savez(stream, **arrays)  # type: ignore[arg-type]  # none is named "allow_pickle"
 
 
 def _read(path: Path) -> Arrays | None:
