@@ -29,7 +29,7 @@ from pmvge.experiments.animals import (
 )
 from pmvge.experiments.attribute_tables import Case, Found
 from pmvge.experiments.base import Job, Result, Summary
-from pmvge.experiments.comparison import Comparison, Metric, Part, Score, percent
+from pmvge.experiments.comparison import Comparison, Metric, Part, Score, percent, unit
 from pmvge.experiments.kept import Arrays, digest
 from pmvge.experiments.recipe import Entry, Recipe
 from pmvge.methods import METHODS
@@ -253,11 +253,6 @@ class AttributeRanking(Comparison):
         """A caption that says so if the images are simulated."""
         said = not self.recipe.simulated or "simulated" in caption
         return caption if said else f"{caption} (simulated images)"
-
-
-def unit(Y: Array) -> Array:
-    """Rows of length 1; a row of zeros stays one."""
-    return np.asarray(Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-12))
 
 
 def average_precisions(truth: NDArray[np.bool_], scores: Array) -> NDArray[np.float64]:

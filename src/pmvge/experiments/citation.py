@@ -16,6 +16,7 @@ from pmvge.errors import choose
 from pmvge.evaluation.tasks import classification_accuracy, clustering_nmi
 from pmvge.experiments.base import Goal, Job, Result, Summary
 from pmvge.experiments.comparison import Comparison, Metric, Part, Score, spread
+from pmvge.experiments.comparison import unit as unit_rows
 from pmvge.experiments.kept import Arrays, digest
 from pmvge.experiments.recipe import Entry, Recipe
 from pmvge.graph import MultiViewGraph
@@ -164,10 +165,6 @@ def scaled(learn: Array, judge: Array, unit: bool) -> tuple[Array, Array]:
     LIBLINEAR's penalty has a scale, and vectors of different methods have none in common.
     """
     if unit:
-        return _unit(learn), _unit(judge)
+        return unit_rows(learn), unit_rows(judge)
     size = float(np.sqrt(np.mean(np.square(learn, dtype=np.float64)))) or 1.0
     return learn / size, judge / size
-
-
-def _unit(Y: Array) -> Array:
-    return np.asarray(Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-12))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pmvge.errors import DivergedError
 from pmvge.experiments.base import Experiment, Job, Result, Summary, Table
@@ -17,6 +18,7 @@ from pmvge.experiments.kept import Arrays, kept
 from pmvge.experiments.recipe import Entry
 from pmvge.tuning import load_optuna, quiet
 
+Array = NDArray[Any]
 Part = Literal["validation", "test"]
 
 
@@ -146,7 +148,8 @@ class Comparison(Experiment):
         if self.workspace is not None:
             self.workspace.mkdir(parents=True, exist_ok=True)
             # Not the number of trials: a study goes on when more are wanted.
-            known = self.recipe.fingerprint(entry.method, entry.settings, entry.search)
+            own = (entry.method, entry.settings, entry.search)
+            known = self.recipe.fingerprint(*self.identity, *own)
             file = self.workspace / f"{entry.label}-{repetition}-{known}.log".replace("/", "-")
             journal = optuna.storages.journal
             storage = journal.JournalStorage(journal.JournalFileBackend(str(file)))
@@ -208,6 +211,11 @@ class Comparison(Experiment):
     def values(self, results: Mapping[Job, Result], label: str, metric: Metric) -> list[float]:
         """Of a method in its repetitions, in percent; NaN where it diverged."""
         return [percent(result, metric) for job, result in results.items() if job.row == label]
+
+
+def unit(Y: Array) -> Array:
+    """Rows of length 1; a row of zeros stays one."""
+    return np.asarray(Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-12))
 
 
 def percent(result: Result, metric: Metric) -> float:

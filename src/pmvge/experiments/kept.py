@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmvge.storage import replace_file
-from pmvge.version import __version__
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -41,8 +40,7 @@ def kept(folder: Path | None, of: Any, make: Callable[[], Arrays]) -> tuple[Arra
 
 
 def _name(of: Any) -> str:
-    text = json.dumps([__version__, of], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
+    return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:24]
 
 
 def _write(path: Path, arrays: Arrays) -> None:
