@@ -3,6 +3,7 @@
 import mmap
 import re
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,9 +18,11 @@ from pmvge import features
 from pmvge.errors import GraphError, InputError
 from pmvge.features import (
     SparseRows,
+    all_finite,
     check_features,
     column_scaling,
     freeze,
+    is_mapped,
     row_scaling,
     row_shape,
     take,
@@ -144,6 +147,65 @@ def test_a_memory_map_stays_a_map_and_is_never_read_as_a_whole(tmp_path, monkeyp
     assert peak < X.nbytes / 4
 
 
+@pytest.fixture
+def opened(tmp_path):
+    """The rows 0, 1, ... as a map of some mode."""
+    path = tmp_path / "X.npy"
+    np.save(path, np.repeat(np.arange(4096, dtype=np.float32)[:, None], 64, axis=1))
+    return lambda mode="r": np.load(path, mmap_mode=mode)
+
+
+def test_maps_are_known_through_views(opened) -> None:
+    X = opened()
+    with mmap.mmap(-1, 64) as own:
+        for array in (X, np.asarray(X), X[5:].T, X[::2].reshape(2048, 8, 8), X.view(np.int32)):
+            assert is_mapped(array)
+        assert is_mapped(check_features("here", X))
+        assert is_mapped(np.frombuffer(own, np.float32))
+        assert is_mapped(np.asarray(memoryview(own)[8:]))
+    for array in (X[[1, 2]], X + 1, np.array(X), DENSE, np.frombuffer(b"1234", np.uint8)):
+        assert not is_mapped(array)
+    assert not is_mapped(torch.ones(2, 2).numpy())
+
+
+def test_a_csr_view_is_mapped_if_a_part_of_it_is(opened) -> None:
+    X = sparse.csr_array(DENSE)
+    assert not is_mapped(X)
+    X.data = opened().reshape(-1)[: X.nnz]
+    assert is_mapped(X)
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+def test_a_scan_of_a_map_changes_nothing_in_it(opened, mode, monkeypatch) -> None:
+    """What was written to a map of mode "c" is in no file, so its pages must be left alone."""
+    monkeypatch.setattr(features, "CHUNK", 64 * 1000)
+    X = opened(mode)
+    if mode != "r":
+        X[7] = X[4000] = -5
+    before = np.array(X)
+    check_features("here", X)
+    column_scaling(X)
+    assert np.array_equal(X, before)
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="pages are counted by Linux")
+def test_a_scan_gives_pages_back(opened, monkeypatch) -> None:
+    monkeypatch.setattr(features, "CHUNK", 64 * 500)
+    X = opened()
+
+    def resident() -> int:
+        text = Path("/proc/self/smaps").read_text()
+        (found,) = re.findall(
+            rf"{re.escape(str(X.filename))}\n.*?\nRss: +(\d+) kB", text, re.DOTALL
+        )
+        return 1024 * int(found)
+
+    assert X.sum() > 0
+    assert resident() >= X.nbytes
+    check_features("here", X)
+    assert resident() < X.nbytes / 4
+
+
 # -- what is rejected -------------------------------------------------------------------------
 
 
@@ -200,6 +262,19 @@ def test_numbers_that_float32_cannot_hold_count_as_infinite() -> None:
         check_features("here", np.array([[0.0, 1e39]]))
 
 
+@pytest.mark.parametrize("dtype", ["<f2", ">f2", "<f4", ">f4", "<f8"])
+def test_every_exponent_is_told_from_what_is_not_finite(dtype) -> None:
+    """By the first 12 bits of a number: its sign, its exponent, or most of it."""
+    kind = np.dtype(dtype)
+    bits = np.arange(0, 2**16, 16, dtype=np.uint64) << np.uint64(8 * kind.itemsize - 16)
+    numbers = bits.astype(f"u{kind.itemsize}").view(kind.newbyteorder("=")).astype(dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        wanted = np.isfinite(numbers.astype(np.float32))
+    assert 0 < wanted.sum() < len(wanted)
+    assert [all_finite(numbers[at : at + 1]) for at in range(len(bits))] == wanted.tolist()
+    assert all_finite(numbers[wanted])
+
+
 # -- rows as tensors --------------------------------------------------------------------------
 
 
@@ -222,6 +297,22 @@ def test_dense_rows_are_float32_or_int64_tensors_of_their_own(rows, dtype, expec
     assert part.tolist() == X[rows].tolist()
     part.zero_()
     assert X.sum() > 0
+
+
+@pytest.mark.parametrize("rows", [np.arange(2**16)[::-1], slice(None)])
+def test_halves_become_float32_to_the_bit(rows) -> None:
+    """All of them, against numpy; NaN is kept out at the door."""
+    X = np.arange(2**16, dtype=np.uint16).view(np.float16).reshape(-1, 1)
+    X = freeze(np.where(np.isnan(X), np.float16(0), X))
+    part = take(X, rows, CPU)
+    assert part.dtype == torch.float32
+    assert part.numpy().tobytes() == X[rows].astype(np.float32).tobytes()
+
+
+@pytest.mark.parametrize("dtype", [">f2", ">f4", ">i4"])
+def test_numbers_of_the_other_byte_order_are_gathered(dtype) -> None:
+    X = np.arange(6).reshape(3, 2).astype(dtype)
+    assert take(check_features("here", X), np.array([2, 0]), CPU).tolist() == [[4, 5], [0, 1]]
 
 
 @pytest.mark.parametrize("rows", [np.array([2, 1, 2]), slice(1, 3), np.array([], np.int64)])

@@ -6,7 +6,9 @@ Neither is ever copied or densified as a whole: encoders receive a few rows at a
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,7 +22,7 @@ Features: TypeAlias = NDArray[Any] | sparse.csr_array
 Rows: TypeAlias = NDArray[np.int64] | slice
 
 CHUNK = 1 << 22  # numbers looked at together when a whole view is scanned
-LARGEST = np.finfo(np.float32).max  # encoders compute in float32; float16 is compared as such
+LARGEST = np.finfo(np.float32).max  # encoders compute in float32
 SMALLEST = 1e-30  # what varies by less is no number to float32
 SAMPLE = 1 << 16  # rows that column statistics are taken from
 
@@ -117,9 +119,9 @@ def _check_finite(where: str, X: Features, error: type[PmvgeError]) -> None:
         return
     bad, first = 0, ""
     for start, chunk in _scan(X):
-        finite = np.abs(chunk) <= LARGEST  # False for NaN too
-        if finite.all():
+        if all_finite(chunk):
             continue
+        finite = np.abs(chunk, dtype=np.promote_types(chunk.dtype, np.float32)) <= LARGEST
         if not bad:
             place = np.argwhere(~finite)[0]
             value = chunk[tuple(place)]
@@ -137,12 +139,48 @@ def _check_finite(where: str, X: Features, error: type[PmvgeError]) -> None:
         )
 
 
+def all_finite(chunk: NDArray[Any]) -> bool:
+    """Whether float32 holds all numbers; without an array of their size where that is slow."""
+    if chunk.dtype == np.float16:  # its arithmetic is slow, its bits are not: see the exponents
+        return bool(np.bitwise_and(chunk.view(np.uint16), 0x7C00).max() < 0x7C00)
+    with np.errstate(invalid="ignore"):  # NaN is what we are looking for: it compares as False
+        return bool(chunk.min() >= -LARGEST and chunk.max() <= LARGEST)
+
+
 def _scan(X: Features) -> Iterator[tuple[int, NDArray[Any]]]:
     """Yield (start, part) over the rows of a dense array or the stored entries of a CSR one."""
     entries = X if isinstance(X, np.ndarray) else X.data
     step = max(1, CHUNK // max(1, int(np.prod(entries.shape[1:]))))
     for start in range(0, entries.shape[0], step):
         yield start, entries[start : start + step]
+        _let_go(entries)
+
+
+def is_mapped(X: Features) -> bool:
+    """Whether the numbers are those of a mapped file: then a gather may have to wait for a disk."""
+    arrays = [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
+    return any(isinstance(_bases(array)[-1], mmap.mmap) for array in arrays)
+
+
+def _bases(array: NDArray[Any]) -> list[object]:
+    """The array, what it is a view of, and so on down to what owns the memory."""
+    chain: list[object] = [array]
+    while isinstance(last := chain[-1], np.ndarray | memoryview):
+        base = last.base if isinstance(last, np.ndarray) else last.obj
+        if base is None:
+            break
+        chain.append(base)
+    return chain
+
+
+def _let_go(array: NDArray[Any]) -> None:
+    """Give back the pages of a map that were read: they stay in the cache, but are not ours."""
+    *views, owner = _bases(array)
+    modes = {view.mode for view in views if isinstance(view, np.memmap)}
+    # Not those of mode "c", which hold what was written and is in no file.
+    if modes and modes <= {"r", "r+", "w+"} and isinstance(owner, mmap.mmap):
+        with suppress(AttributeError):  # there are systems without this call
+            owner.madvise(mmap.MADV_DONTNEED)
 
 
 def row_shape(X: Features) -> tuple[int, ...]:
@@ -159,11 +197,13 @@ def take(X: Features, rows: Rows, device: torch.device) -> torch.Tensor | Sparse
     part = X[rows]
     if isinstance(part, np.ndarray):
         tokens = part.dtype.kind in "iu" and part.dtype != np.uint8
-        dtype = np.int64 if tokens else np.float32
+        half = part.dtype == np.float16
+        dtype = np.int64 if tokens else np.float16 if half else np.float32
         dense = np.ascontiguousarray(part, dtype=dtype)
         if not dense.flags.writeable:  # a slice of the caller's array: torch wants its own
             dense = dense.copy()
-        return torch.from_numpy(dense).to(device)
+        gathered = torch.from_numpy(dense).to(device)
+        return gathered.float() if half else gathered  # by torch, which has instructions for it
     return SparseRows(
         torch.from_numpy(part.indices.astype(np.int64)).to(device),
         torch.from_numpy(part.indptr.astype(np.int64)).to(device),

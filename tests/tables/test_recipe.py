@@ -14,6 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from pmvge.errors import TableError
 from pmvge.tables import Feature, LinkTable, ViewTable, graph_from_frames, rows_of
+from pmvge.tables.casts import cast
 from pmvge.tables.recipe import Recipe, expand
 
 FILMS = pd.DataFrame(
@@ -107,6 +108,21 @@ def test_categories_of_whole_numbers_are_those_of_integers() -> None:
 def test_vectors_of_every_type(vectors) -> None:
     X = features_of({"id": [1, 2], "v": vectors}, {"v": "vector"}, standardize=False)
     assert X.tolist() == [[1, 2], [3, 5]]
+
+
+def test_vectors_of_floats_are_staged_as_they_are_to_the_same_bits() -> None:
+    rows = np.random.default_rng(0).normal(3, 2, (50, 4)).astype(np.float32)
+    found = [
+        features_of({"id": range(50), "v": pa.array(list(rows.astype(kind)))}, {"v": "vector"})
+        for kind in (np.float32, np.float64)
+    ]
+    assert found[0].tobytes() == found[1].tobytes()
+    for kind, staged in (
+        ("FLOAT[]", "FLOAT[]"),
+        ("FLOAT[4]", "FLOAT[]"),
+        ("DOUBLE[4]", "DOUBLE[]"),
+    ):
+        assert f'CAST("v" AS {staged})' in cast("v", "vector", {"v": kind})
 
 
 def test_lists_of_words_are_text(dense) -> None:

@@ -34,6 +34,14 @@ LinkFlags = Annotated[
 Strict = Annotated[
     bool, typer.Option("--strict", help="Rows that cannot be used are an error, not a note.")
 ]
+Spill = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="A folder for dense features that do not fit into memory; made once, kept there.",
+        show_default=False,
+    ),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option(

@@ -1,11 +1,12 @@
 """Columns of any type as the few types that are worked with, in SQL.
 
 Ids are integers if all of them are written as integers are, else text; numbers are DOUBLE, dates
-are days, categories and texts are VARCHAR, vectors are lists of DOUBLE.
+are days, categories and texts are VARCHAR, vectors are lists of DOUBLE, or of FLOAT as they are.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
@@ -57,6 +58,8 @@ def cast(column: str, kind: str, types: Mapping[str, str]) -> str:
         return as_id(column, types, "VARCHAR")
     if kind == "date" and types[column] in ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"):
         return f"epoch({name}) / 86400"
+    if kind == "vector" and re.fullmatch(r"FLOAT\[\d*\]", types[column]):  # half the space
+        return f"CAST({name} AS FLOAT[])"
     expression = _plain(column, kind, types)
     if kind == "numeric":
         return f"CASE WHEN isfinite({expression}) THEN {expression} END"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,19 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmvge.errors import GraphError, TableError
-from pmvge.features import Features
 from pmvge.graph import MultiViewGraph, check_pairs
-from pmvge.ids import Ids
 from pmvge.links import Pair, parse_links
-from pmvge.tables.blocks import Category, Notes
-from pmvge.tables.casts import as_id, cast, check_casts, check_column, id_type
 from pmvge.tables.guess import complete, raw_links, raw_view
-from pmvge.tables.joining import IdTable, Joined, Triple, join_links
+from pmvge.tables.joining import Joined, Triple, join_links
 from pmvge.tables.project import LinkTable, Project, ViewTable, read_project
-from pmvge.tables.recipe import Recipe, encode_all, expand, fit_recipe
-from pmvge.tables.sources import apart, ask, quoted, readable, stage, workbench
-
-COLOURS = 30  # categories that a label may have to be told apart in a report
+from pmvge.tables.sources import stage, workbench
+from pmvge.tables.spill import spill_folder
+from pmvge.tables.views import View, collect_ids, places_of, read_view, stage_view
 
 
 class DroppedRows(UserWarning):
@@ -52,13 +46,16 @@ class Tables:
         return said
 
 
-def read_graph(path: str | Path, *, strict: bool = False) -> MultiViewGraph:
+def read_graph(
+    path: str | Path, *, strict: bool = False, spill: str | Path | None = None
+) -> MultiViewGraph:
     """The graph that a project file describes.
 
     Rows of link tables that cannot be used (ids that are empty or unknown, weights of zero,
-    self-links) are dropped with a warning; ``strict`` makes them an error.
+    self-links) are dropped with a warning; ``strict`` makes them an error. ``spill`` is as in
+    :func:`read_tables`.
     """
-    return _warned(read_tables(read_project(path), strict=strict))
+    return _warned(read_tables(read_project(path), strict=strict, spill=spill))
 
 
 def graph_from_frames(
@@ -108,19 +105,28 @@ def _warned(tables: Tables) -> MultiViewGraph:
     return tables.graph
 
 
-def read_tables(project: Project, *, strict: bool = False) -> Tables:
-    """Read everything that a project names."""
-    with workbench(project.folder) as db:
+def read_tables(
+    project: Project, *, strict: bool = False, spill: str | Path | None = None
+) -> Tables:
+    """Read everything that a project names.
+
+    ``spill`` is a folder for what does not fit into memory: dense features become memory-mapped
+    files there, to the same bits. They are made once: as long as the files of a view and what is
+    said about its columns stay the same, the next run opens them as they are.
+    """
+    folder = None if spill is None else spill_folder(spill)
+    with workbench(project.folder, folder) as db:
         types, link_types = stage_all(db, project)
         project = complete(db, project, types, link_types)
+        places = {} if folder is None else places_of(folder, project, types)
         sides = {
-            name: _stage_view(db, name, table, types[name])
+            name: stage_view(db, name, table, types[name], places.get(name))
             if table.source is not None
-            else _collect_ids(db, name, project, link_types)
+            else collect_ids(db, name, project, link_types)
             for name, table in project.views.items()
         }
         read = {
-            name: _read_view(db, sides[name], table, types.get(name, {}))
+            name: read_view(db, sides[name], table, types.get(name, {}), places.get(name))
             for name, table in project.views.items()
         }
         joined = {
@@ -166,116 +172,6 @@ def stage_all(
     }
 
 
-@dataclass(frozen=True, eq=False)
-class _View:
-    ids: Ids
-    X: Features | None
-    labels: dict[str, NDArray[Any]]
-    missing: dict[str, int]
-    recipe: Recipe | None
-
-
-def _stage_view(
-    db: duckdb.DuckDBPyConnection, name: str, table: ViewTable, types: Mapping[str, str]
-) -> IdTable:
-    """A view's rows with typed columns, sorted by id: their positions are the nodes."""
-    where = f"view {name} ({table.source})"
-    raw = raw_view(name)
-    column = check_column(where, str(table.id), types)
-    features = expand(where, table, types)
-    kinds = {feature: features[feature].kind for feature in features}
-    with readable(where):
-        kind = id_type(db, [(raw, column, types)])
-        check_casts(db, where, raw, kinds, types)
-        selection = [f"{as_id(column, types, kind)} AS id"]
-        selection += [f"{cast(c, kinds[c], types)} AS {quoted(f'feature {c}')}" for c in kinds]
-        for label in table.labels:
-            check_column(where, label, types)
-            selection.append(f"CAST({quoted(label)} AS VARCHAR) AS {quoted(f'label {label}')}")
-        staged = f"view {apart(name)}"
-        db.execute(
-            f"CREATE TABLE {quoted(staged)} AS SELECT {', '.join(selection)} "
-            f"FROM {quoted(raw)} ORDER BY id"
-        )
-        _check_ids(db, where, staged, column)
-    return IdTable(name, staged, kind)
-
-
-def _check_ids(db: duckdb.DuckDBPyConnection, where: str, staged: str, column: str) -> None:
-    counts = f"SELECT count(*), count(id), count(DISTINCT id) FROM {quoted(staged)}"
-    ((n, known, distinct),) = ask(db, counts)
-    if not n:
-        raise TableError(f"{where}: the table has no rows")
-    if known < n:
-        raise TableError(f"{where}: id column {column!r}: {n - known:,} of {n:,} ids are empty")
-    if distinct < n:
-        ((twice,),) = ask(
-            db,
-            f"SELECT id FROM {quoted(staged)} GROUP BY id HAVING count(*) > 1 ORDER BY 1 LIMIT 1",
-        )
-        raise TableError(
-            f"{where}: id column {column!r}: expected every id once, but {n - distinct:,} rows "
-            f"repeat one, such as {twice!r}"
-        )
-
-
-def _collect_ids(
-    db: duckdb.DuckDBPyConnection,
-    name: str,
-    project: Project,
-    link_types: Mapping[Pair, Mapping[str, str]],
-) -> IdTable:
-    """The ids of a view without a source: those that the link tables name."""
-    places = []
-    for pair, table in project.links.items():
-        for view, column in zip(pair, table.columns or (), strict=False):
-            if view == name:
-                check_column(f"links {','.join(pair)} ({table.source})", column, link_types[pair])
-                places.append((raw_links(pair), column, link_types[pair]))
-    if not places:
-        raise TableError(f"view {name}: it has no source, and no link table has its ids")
-    with readable(f"view {name}"):
-        kind = id_type(db, places)
-        union = " UNION ALL ".join(
-            f"SELECT {as_id(column, types, kind)} AS id FROM {quoted(raw)}"
-            for raw, column, types in places
-        )
-        staged = f"view {apart(name)}"
-        query = f"SELECT DISTINCT id FROM ({union}) WHERE id IS NOT NULL ORDER BY id"
-        db.execute(f"CREATE TABLE {quoted(staged)} AS {query}")
-        _check_ids(db, f"view {name}", staged, places[0][1])
-    return IdTable(name, staged, kind)
-
-
-def _read_view(
-    db: duckdb.DuckDBPyConnection, side: IdTable, table: ViewTable, types: Mapping[str, str]
-) -> _View:
-    where = f"view {side.view} ({table.source})"
-    with readable(where):
-        ids = _array(db, side.name, "id")
-        labels = {label: _array(db, side.name, f"label {label}") for label in table.labels}
-        if not table.features:
-            return _View(ids, None, labels, {}, None)
-        notes: Notes = Counter()
-        recipe = fit_recipe(db, where, side.name, table, expand(where, table, types))
-        X = encode_all(db, recipe, side.name, len(ids), notes)
-        for block in recipe.blocks:  # a few categories make good colours, too
-            if isinstance(block, Category) and len(block.values) <= COLOURS:
-                (column,) = block.columns
-                labels.setdefault(column, _array(db, side.name, f"feature {column}"))
-    missing = {column: n for (column, _), n in notes.items() if n}
-    return _View(ids, X, labels, missing, recipe)
-
-
-def _array(db: duckdb.DuckDBPyConnection, staged: str, column: str) -> NDArray[Any]:
-    """A column as an array of integers, or of texts ("" for none)."""
-    found = db.sql(f"SELECT {quoted(column)} AS one FROM {quoted(staged)}").to_arrow_table()["one"]
-    values = found.to_numpy()
-    if values.dtype != object:
-        return np.asarray(values)
-    return np.array(["" if value is None else str(value) for value in values], dtype=str)
-
-
 def _undirected(pair: Pair, table: LinkTable, triple: Triple, n: int) -> Triple:
     """Links within a view in one order, the two orders merged as the table says."""
     where = f"links {','.join(pair)} ({table.source})"
@@ -293,7 +189,7 @@ def _undirected(pair: Pair, table: LinkTable, triple: Triple, n: int) -> Triple:
     return links.rows.astype(np.int64), links.cols.astype(np.int64), links.weights
 
 
-def _plain(project: Project, read: Mapping[str, _View]) -> dict[str, Any]:
+def _plain(project: Project, read: Mapping[str, View]) -> dict[str, Any]:
     """What a model keeps of its tables: how to read others of the same kind."""
     return {
         "views": {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -176,15 +176,17 @@ def batches(db: duckdb.DuckDBPyConnection, query: str) -> Iterator[dict[str, pya
         yield dict(zip(batch.schema.names, batch.columns, strict=True))
 
 
-def encode_all(
-    db: duckdb.DuckDBPyConnection, recipe: Recipe, staged: str, n: int, notes: Notes
-) -> Features:
-    """Features of all rows of a typed table, in their order."""
+def encoded(
+    db: duckdb.DuckDBPyConnection, recipe: Recipe, staged: str, notes: Notes
+) -> Iterator[Matrix]:
+    """Features of all rows of a typed table in their order, some thousands at a time."""
     selection = ", ".join(quoted(f"feature {c}") for c in recipe.kinds)
-    parts = (
-        recipe.encode(batch, notes)
-        for batch in batches(db, f"SELECT {selection} FROM {quoted(staged)}")
-    )
+    for batch in batches(db, f"SELECT {selection} FROM {quoted(staged)}"):
+        yield recipe.encode(batch, notes)
+
+
+def gathered(recipe: Recipe, n: int, parts: Iterable[Matrix]) -> Features:
+    """Parts with n rows in all as one matrix in memory."""
     if recipe.sparse:
         return sparse.csr_array(sparse.vstack(list(parts), format="csr"))
     X = np.empty((n, recipe.width), np.float32)
