@@ -1,5 +1,7 @@
 """What a model was trained on: from graphs, between views in either order, to disk and back."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -91,6 +93,46 @@ def test_what_is_saved_is_what_is_loaded(model, parts, tmp_path, with_held):
         "colour": LABELS["a"]["colour"],
         "size": [str(n) for n in range(12)],
     }
+
+
+@pytest.mark.parametrize("weights", [[2.0] * 12, [1.0] * 5 + [3.0] * 7, [1.0] * 11 + [3.0]])
+@pytest.mark.parametrize("n_held", [0, 4])
+def test_tables_are_written_and_read_in_parts(model, tmp_path, monkeypatch, weights, n_held):
+    monkeypatch.setattr("pmvge.background.CHUNK", 5)
+    rows, cols = np.divmod(np.arange(0, 24, 2), 7)
+    whole = MultiViewGraph({"a": 12, "b": 7}, {("a", "b"): (rows, cols, weights)})
+    links = whole.links["a", "b"]
+    held = whole.with_links({("a", "b"): links.select(np.arange(n_held))})
+    graph = whole.with_links({("a", "b"): links.select(np.arange(n_held, 12))})
+    model.save(tmp_path, background=Background.of(graph, held))
+    loaded = load_background(tmp_path)
+    for found, expected in ((loaded.links, graph.links), (loaded.held_out, held.links)):
+        same(found["a", "b"], expected["a", "b"])
+        assert found["a", "b"].equal_weights == expected["a", "b"].equal_weights
+
+
+def test_one_weight_for_all_is_not_spread_on_its_way(model, tmp_path, monkeypatch):
+    """What numpy takes, that is: Arrow's own columns are not counted."""
+    monkeypatch.setattr("pmvge.background.CHUNK", 1000)
+    n_links = 100_000
+    rows, cols = np.divmod(np.arange(n_links, dtype=np.int32), 400)
+    rows.flags.writeable = cols.flags.writeable = False
+    background = Background.of(MultiViewGraph({"a": 250, "b": 400}, {("a", "b"): (rows, cols)}))
+    model.save(tmp_path, background=background)
+    load_background(tmp_path)  # what is imported at first is not of interest
+    peaks = []
+    tracemalloc.start()
+    try:
+        model.save(tmp_path, background=background)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.reset_peak()
+        loaded = load_background(tmp_path)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
+    assert loaded.links["a", "b"].equal_weights
+    same(loaded.links["a", "b"], background.links["a", "b"])
+    assert max(peaks) < 5 * n_links
 
 
 def test_a_model_may_have_none(model, tmp_path):

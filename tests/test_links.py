@@ -1,7 +1,13 @@
 """Link tables of every form become one canonical form: sorted, distinct, positive, read-only."""
 
+import copy
+import hashlib
+import math
+import pickle
 import re
+import tracemalloc
 from dataclasses import FrozenInstanceError
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,8 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from pmvge import MultiViewGraph
+from pmvge.checkpoints import add_graphs
 from pmvge.errors import GraphError
-from pmvge.links import parse_links
+from pmvge.links import canonical, parse_links
 
 DENSE = np.array([[0.0, 2.0, 0.0], [1.5, 0.0, 3.0]])
 ENTRIES = [(0, 1, 2.0), (1, 0, 1.5), (1, 2, 3.0)]
@@ -49,6 +57,11 @@ def tables(draw, min_size=0, symmetric=False):
 
 def as_columns(rows) -> tuple[list[int], list[int], list[float]]:
     return [i for i, _, _ in rows], [j for _, j, _ in rows], [w for _, _, w in rows]
+
+
+def in_chunks_of(size):
+    """Tables are looked at so many links at a time: tables of tests fit into one otherwise."""
+    return mock.patch("pmvge.links.CHUNK", size)
 
 
 @pytest.mark.parametrize("kind", ["array", "matrix"])
@@ -240,9 +253,13 @@ NAN, INF = float("nan"), float("inf")
         (([0, 1], [1, 1], [1e308, 1e308]), "the weights add up to more than a float can hold"),
     ],
 )
-def test_bad_tables_say_what_was_expected_what_came_and_where(table, message) -> None:
+@pytest.mark.parametrize("chunk", [1, 1 << 20])
+def test_bad_tables_say_what_was_expected_what_came_and_where(table, message, chunk) -> None:
     pattern = ".*".join(map(re.escape, message.split(".*")))
-    with pytest.raises(GraphError, match=rf"^links \('a', 'b'\): .*{pattern}"):
+    with (
+        in_chunks_of(chunk),
+        pytest.raises(GraphError, match=rf"^links \('a', 'b'\): .*{pattern}"),
+    ):
         parse(table)
 
 
@@ -251,3 +268,225 @@ def test_a_self_link_is_rejected_within_a_view_only() -> None:
     with pytest.raises(GraphError, match=r"cannot be linked to itself.*2 self-links.*node 1"):
         parse(table, (3, 3), within=True)
     assert len(parse(table, (3, 3))) == 3
+
+
+# -- against a dictionary -----------------------------------------------------------------------
+
+VALUES = st.sampled_from([st.just(0.1), st.just(1.0), st.sampled_from([0.0, 0.1, 0.7, 3e8])])
+INDEX_TYPES = st.sampled_from([np.uint8, np.int32, np.int64, np.uint64])
+SIZES = st.integers(1, 4)
+
+
+def added_up(rows) -> dict[tuple[int, int], float]:
+    found: dict[tuple[int, int], list[float]] = {}
+    for i, j, w in rows:
+        found.setdefault((i, j), []).append(w)
+    sums = {entry: math.fsum(weights) for entry, weights in sorted(found.items())}
+    return {entry: w for entry, w in sums.items() if w > 0}
+
+
+def assert_equals(links, expected, shape) -> None:
+    assert entries(links) == [(*entry, pytest.approx(w)) for entry, w in expected.items()]
+    assert links.equal_weights == (len(set(links.weights.tolist())) <= 1)
+    assert links.total == pytest.approx(sum(expected.values()))
+    degrees = np.zeros(shape[0]), np.zeros(shape[1])
+    for (i, j), w in expected.items():
+        for side, node in ((0, i), (1, j)) if not links.within else ((0, i), (0, j)):
+            degrees[side][node] += w
+    for got, wanted in zip(links.degrees(), degrees[: 1 if links.within else 2], strict=False):
+        np.testing.assert_allclose(got, wanted, rtol=1e-14)
+
+
+@given(st.data(), INDEX_TYPES, SIZES)
+def test_links_are_those_that_a_dictionary_adds_up(data, index, chunk) -> None:
+    entry = st.tuples(st.integers(0, 3), st.integers(0, 4), data.draw(VALUES))
+    rows = data.draw(st.lists(entry, max_size=20))
+    expected = added_up(rows)
+    if data.draw(st.booleans()):
+        rows = sorted((*key, w) for key, w in expected.items())
+    i, j, w = as_columns(rows)
+    with in_chunks_of(chunk):
+        links = parse((np.array(i, index), np.array(j, index), w), (4, 5))
+        assert_equals(links, expected, (4, 5))
+        flipped = links.transposed()
+        assert_equals(flipped, added_up((j, i, w) for (i, j), w in expected.items()), (5, 4))
+        keep = np.array(data.draw(st.lists(st.booleans(), min_size=len(links))), bool)[: len(links)]
+        kept = {entry: w for (entry, w), k in zip(expected.items(), keep, strict=True) if k}
+        assert_equals(links.select(keep), kept, (4, 5))
+
+
+@given(st.data(), st.sampled_from([None, "sum", "max"]), SIZES)
+def test_undirected_links_are_those_that_a_dictionary_merges(data, symmetrize, chunk) -> None:
+    node = st.integers(0, 3)
+    entry = st.tuples(node, node, data.draw(VALUES)).filter(lambda e: e[0] != e[1])
+    rows = data.draw(st.lists(entry, max_size=20))
+    if data.draw(st.booleans()):
+        rows += [(j, i, w) for i, j, w in rows]
+    ordered = added_up(rows)
+    merged: dict[tuple[int, int], list[float]] = {}
+    for (i, j), w in ordered.items():
+        merged.setdefault((min(i, j), max(i, j)), []).append(w)
+    both = sorted(pair for pair, weights in merged.items() if len(weights) == 2)
+    symmetric = all(ordered.get(entry[::-1]) == w for entry, w in ordered.items())
+    with in_chunks_of(chunk):
+        if symmetrize is None and both and not symmetric:
+            i, j = both[0]
+            text = f"{len(both)} pairs stand in both orders in a table that is not symmetric; "
+            with pytest.raises(GraphError, match=re.escape(f"{text}the first is ({i}, {j}) with")):
+                parse(as_columns(rows), (4, 4), within=True, symmetrize=symmetrize)
+            return
+        links = parse(as_columns(rows), (4, 4), within=True, symmetrize=symmetrize)
+    merge = sum if symmetrize == "sum" else max
+    assert_equals(links, {pair: merge(merged[pair]) for pair in sorted(merged)}, (4, 4))
+
+
+@pytest.mark.parametrize("flush", [False, True])
+def test_any_keys_are_sorted_with_any_weights(flush) -> None:
+    """From 0 to the largest, of which none must be taken for a float that it is not."""
+    n = 2**31 - 1
+    ends = [0, 1, 2, 3, 2**20, 2**21 + 1, n // 2, n - 2, n - 1]
+    rows = [(i, j, 1e-12 * 7.0 ** ((i + 3 * j) % 29)) for i in ends for j in ends]
+    shuffled = [rows[k] for k in np.random.default_rng(0).permutation(len(rows))]
+    torch.set_flush_denormal(flush)
+    try:
+        links = parse(as_columns(shuffled), (n, n))
+    finally:
+        torch.set_flush_denormal(False)
+    assert entries(links) == sorted(rows)
+
+
+# -- compact ------------------------------------------------------------------------------------
+
+
+def many(n_links: int = 50_000, n: int = 1000):
+    """Sorted distinct positions in an n x n table, int32 and read-only."""
+    rng = np.random.default_rng(0)
+    cell = np.sort(rng.choice(n * n, n_links, replace=False))
+    columns = (cell // n).astype(np.int32), (cell % n).astype(np.int32)
+    for column in columns:
+        column.flags.writeable = False
+    return columns
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_arrays_that_nobody_writes_to_are_kept_as_they_are(weighted) -> None:
+    table = (*many(), np.arange(1.0, 50_001)) if weighted else many()
+    table[-1].flags.writeable = False
+    links = parse(table, (1000, 1000))
+    for given_array, kept in zip(table, (links.rows, links.cols, links.weights), strict=False):
+        assert np.shares_memory(given_array, kept)
+
+
+def test_one_sided_links_within_a_view_are_kept_as_they_are() -> None:
+    rows, cols = (column.copy() for column in np.triu_indices(100, 1))
+    rows, cols = rows.astype(np.int32), cols.astype(np.int32)
+    rows.flags.writeable = cols.flags.writeable = False
+    links = parse((rows, cols), (100, 100), within=True)
+    assert np.shares_memory(links.rows, rows)
+    assert np.shares_memory(links.cols, cols)
+
+
+def test_memory_maps_stay_memory_maps(tmp_path) -> None:
+    rows, cols = many()
+    np.save(tmp_path / "pairs.npy", np.column_stack([rows, cols]))
+    np.save(tmp_path / "weights.npy", np.arange(1.0, 50_001))
+    mapped = np.load(tmp_path / "pairs.npy", mmap_mode="r")
+    weights = np.load(tmp_path / "weights.npy", mmap_mode="r")
+    links = parse((mapped[:, 0], mapped[:, 1], weights), (1000, 1000))
+    assert np.shares_memory(links.rows, mapped)
+    assert np.shares_memory(links.cols, mapped)
+    assert np.shares_memory(links.weights, weights)
+    same = parse((rows, cols, np.array(weights)), (1000, 1000))
+    assert_same_bits(links, same)
+    assert links.total == same.total
+    assert links.degrees()[1].tolist() == same.degrees()[1].tolist()
+    assert_same_bits(links.transposed(), same.transposed())
+
+
+def memory_of(make) -> tuple[float, float]:
+    """Bytes a link of what ``make()`` gives, and the most that it takes while it runs."""
+    make()  # what is imported or compiled at first is not of interest
+    tracemalloc.start()
+    try:
+        links = make()
+        kept, peak = tracemalloc.get_traced_memory()
+        return kept / len(links), peak / len(links)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("order", "weights", "kept", "peak"),
+    [
+        ("sorted", "none", 0, 0),
+        ("sorted", "equal", 0, 0),
+        ("sorted", "float64", 8, 8),  # writable: copied
+        ("sorted", "float32", 8, 8),
+        ("shuffled", "none", 8, 16),
+        ("shuffled", "float64", 16, 32),
+        ("repeated", "none", 16, 32),
+        ("repeated", "float64", 16, 40),
+    ],
+)
+def test_memory_is_bounded(order, weights, kept, peak) -> None:
+    rows, cols = many()
+    rng = np.random.default_rng(1)
+    if order != "sorted":
+        some = rng.permutation(len(rows))
+        some[: 100 if order == "repeated" else 0] = some[-1]
+        rows, cols = rows[some], cols[some]
+    table = [rows, cols]
+    if weights == "equal":
+        table.append(np.full(len(rows), 3.0))
+    elif weights != "none":
+        table.append(rng.uniform(1, 2, len(rows)).astype(weights))
+    with in_chunks_of(256):
+        found = memory_of(lambda: parse(tuple(table), (1000, 1000)))
+    assert found[0] < kept + 0.5
+    assert found[1] < peak + 2
+
+
+@pytest.mark.parametrize("n_links", [0, 1, 2, 1000])
+@pytest.mark.parametrize("equal", [False, True])
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
+def test_copies_are_the_same_and_as_compact(n_links, equal, again) -> None:
+    rows, cols = many(n_links)
+    weights = np.full(n_links, 0.3) if equal else np.arange(1.0, n_links + 1)
+    links = parse((rows, cols, weights), (1000, 1000))
+    copied = again(links)
+    assert_same_bits(links, copied)
+    assert copied.equal_weights == links.equal_weights == (equal or n_links < 2)
+    assert copied.total == links.total
+    for name in ("rows", "cols", "weights"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(copied, name)[:] = 0
+    assert len(pickle.dumps(links)) < (8 if equal else 16) * n_links + 1000
+
+
+def test_one_weight_for_all_is_read_as_an_array_is() -> None:
+    rows, cols = many()
+    links = parse((rows, cols, np.full(len(rows), 0.3)), (1000, 1000))
+    assert links.weights.tolist() == [0.3] * len(rows)
+    assert links.total == math.fsum(links.weights)
+    dense = np.zeros((1000, 1000))
+    dense[rows, cols] = 0.3
+    assert (links.matrix().toarray() == dense).all()
+    assert not links.weights.flags.writeable
+
+
+def test_arrays_given_to_canonical_stay_writable() -> None:
+    columns = np.array([0, 1], np.int32), np.array([1, 0], np.int32), np.array([1.0, 2.0])
+    canonical(*columns, (2, 2), False)
+    assert all(column.flags.writeable for column in columns)
+
+
+def test_a_graph_with_one_weight_for_all_hashes_as_ever() -> None:
+    rows, cols = many()
+    graph = MultiViewGraph({"a": 1000, "b": 1000}, {("a", "b"): (rows, cols)})
+    found, expected = hashlib.sha256(), hashlib.sha256(b"('a', 'b')")
+    add_graphs(found, graph, None)
+    for column in (rows, cols, np.ones(len(rows))):
+        expected.update(column.tobytes())
+    assert found.hexdigest() == expected.hexdigest()

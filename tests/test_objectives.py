@@ -37,8 +37,13 @@ def embeddings(graph: MultiViewGraph, scale: float = 0.5) -> dict[str, torch.Ten
     }
 
 
-def encoder(Y: dict[str, torch.Tensor]):
-    return lambda view, nodes: Y[view][torch.from_numpy(nodes)]
+def embedded(batch, Y: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    return [Y[view][torch.from_numpy(nodes)] for view, nodes in batch.inputs]
+
+
+def block_loss(graph, sampler, Y):
+    batch = next(iter(sampler))
+    return BlockObjective(graph)(batch, embedded(batch, Y))
 
 
 def plain_log_partition(left, right, batch) -> torch.Tensor:
@@ -80,7 +85,7 @@ def test_a_loss_leaves_its_batch_as_it_was(pair):
     sampler = BlockSampler(graph, n_links=8, n_uniform=4, rng=np.random.default_rng(0))
     batch = next(iter(sampler))
     before = copy.deepcopy(batch)
-    BlockObjective(graph)(batch, encoder(Y))
+    BlockObjective(graph)(batch, embedded(batch, Y))
     for side, was in ((batch.left, before.left), (batch.right, before.right)):
         np.testing.assert_array_equal(side.log_weight, was.log_weight)
         np.testing.assert_array_equal(side.nodes, was.nodes)
@@ -92,7 +97,7 @@ def test_a_whole_batch_is_the_profile_likelihood():
         graph = graph_of(pair)
         Y = embeddings(graph)
         sampler = BlockSampler(graph, n_links=10**6, n_uniform=1, rng=np.random.default_rng(0))
-        loss = BlockObjective(graph)(next(iter(sampler)), encoder(Y)).value
+        loss = block_loss(graph, sampler, Y).value
         links = graph.links[pair]
         plain = {view: y.detach().numpy() for view, y in Y.items()}
         profile = profile_log_likelihood(graph, plain)[pair]
@@ -104,7 +109,7 @@ def test_a_model_that_knows_nothing_gains_nothing():
     graph = graph_of(("c", "c"))
     Y = {view: torch.zeros(n, 3, dtype=torch.float64) for view, n in graph.sizes.items()}
     sampler = BlockSampler(graph, n_links=100, n_uniform=1, rng=np.random.default_rng(0))
-    loss = BlockObjective(graph)(next(iter(sampler)), encoder(Y)).value
+    loss = block_loss(graph, sampler, Y).value
     assert loss.item() == pytest.approx(0, abs=1e-12)
 
 
@@ -116,7 +121,7 @@ def test_extreme_similarities_give_finite_losses_and_gradients(scale):
         for view, y in embeddings(graph).items()
     }
     sampler = BlockSampler(graph, n_links=8, n_uniform=8, rng=np.random.default_rng(0))
-    loss = BlockObjective(graph)(next(iter(sampler)), encoder(Y))
+    loss = block_loss(graph, sampler, Y)
     loss.value.backward()
     assert math.isfinite(loss.value.item())
     assert all(Y[view].grad.isfinite().all() for view in ("a", "b"))
@@ -126,7 +131,7 @@ def test_the_largest_similarity_and_its_pair_are_known():
     graph = graph_of(("a", "b"))
     Y = embeddings(graph)
     sampler = BlockSampler(graph, n_links=100, n_uniform=100, rng=np.random.default_rng(0))
-    loss = BlockObjective(graph)(next(iter(sampler)), encoder(Y))
+    loss = block_loss(graph, sampler, Y)
     largest = (Y["a"] @ Y["b"].T).abs().max().item()
     assert loss.largest_similarity() == (("a", "b"), pytest.approx(largest))
 
@@ -134,7 +139,7 @@ def test_the_largest_similarity_and_its_pair_are_known():
     Y = embeddings(graph)
     Y["b"] = Y["b"] * math.nan
     batch = next(iter(PairSampler(graph, m=30, r=2, tau=1.0, rng=np.random.default_rng(0))))
-    pair, value = PairObjective(graph)(batch, encoder(Y)).largest_similarity()
+    pair, value = PairObjective(graph)(batch, embedded(batch, Y)).largest_similarity()
     assert pair == ("a", "b")
     assert math.isnan(value)
 
@@ -169,20 +174,15 @@ def test_pair_loss_is_the_papers_formula():
         for i, j in zip(rows, cols, strict=True):
             expected += 1.7 * alpha[d, e] * math.exp((Y[d][i] @ Y[e][j]).item())
     assert n_links == 10
-    assert objective(batch, encoder(Y)).value.item() == pytest.approx(expected / n_links, rel=1e-7)
+    loss = objective(batch, embedded(batch, Y)).value.item()
+    assert loss == pytest.approx(expected / n_links, rel=1e-7)
 
 
 def test_the_paper_scheme_encodes_a_node_once_however_often_it_is_drawn():
     graph = two_pairs()
-    Y, asked = embeddings(graph), {}
-
-    def encode(view, nodes):
-        assert view not in asked
-        asked[view] = nodes
-        return encoder(Y)(view, nodes)
-
     batch = next(iter(PairSampler(graph, m=300, r=2, tau=1.0, rng=np.random.default_rng(0))))
-    PairObjective(graph)(batch, encode)
+    asked = dict(batch.inputs)
+    assert len(asked) == len(batch.inputs)
     assert asked["a"].tolist() == list(range(12))  # each of them drawn many times
     assert asked["b"].tolist() == list(range(9))
 
@@ -193,10 +193,10 @@ def test_the_first_loss_is_at_the_alpha_of_its_own_batch():
     Y = embeddings(graph, scale=3.0)
     batch = next(iter(PairSampler(graph, m=300, r=2, tau=None, rng=np.random.default_rng(0))))
     first = PairObjective(graph)
-    loss = first(batch, encoder(Y)).value.item()
+    loss = first(batch, embedded(batch, Y)).value.item()
     second = PairObjective(graph)
     second.log_alpha = dict(first.log_alpha)
-    assert second(batch, encoder(Y)).value.item() == pytest.approx(loss)
+    assert second(batch, embedded(batch, Y)).value.item() == pytest.approx(loss)
     assert abs(loss) < 50
 
 
@@ -206,7 +206,7 @@ def test_alpha_moves_to_its_closed_form_on_the_batch():
     Y = embeddings(graph)
     batch = next(iter(PairSampler(graph, m=30, r=2, tau=None, rng=np.random.default_rng(0))))
     objective = PairObjective(graph)
-    objective(batch, encoder(Y))
+    objective(batch, embedded(batch, Y))
     for (d, e), (rows, cols) in batch.uniform.items():
         mass = sum(math.exp((Y[d][i] @ Y[e][j]).item()) for i, j in zip(rows, cols, strict=True))
         links = graph.links[d, e]
@@ -219,7 +219,8 @@ def test_alternating_alpha_settles_near_the_exact_one():
     Y = embeddings(graph)
     objective = PairObjective(graph)
     batches = iter(PairSampler(graph, m=4000, r=100, tau=None, rng=np.random.default_rng(0)))
-    objective(next(batches), encoder(Y))
+    batch = next(batches)
+    objective(batch, embedded(batch, Y))
     plain = {view: y.detach().numpy() for view, y in Y.items()}
     for (d, e), links in graph.links.items():
         exact = math.log(links.total) - log_partition(plain[d], None if d == e else plain[e])
@@ -230,7 +231,7 @@ def test_state_survives_a_round_trip():
     graph = two_pairs()
     objective = PairObjective(graph)
     batch = next(iter(PairSampler(graph, m=30, r=2, tau=None, rng=np.random.default_rng(0))))
-    objective(batch, encoder(embeddings(graph)))
+    objective(batch, embedded(batch, embeddings(graph)))
     other = PairObjective(graph)
     assert other.log_alpha != objective.log_alpha
     other.restore(objective.state())

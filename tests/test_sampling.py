@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from pmvge import MultiViewGraph
 from pmvge.errors import ParameterError
 from pmvge.links import canonical
-from pmvge.sampling import BlockSampler, LinkBatch, PairSampler, unrank
+from pmvge.sampling import RUN, BlockSampler, LinkBatch, PairSampler, _WeightedDraws, unrank
 
 
 def z_hat(batch: LinkBatch, G: np.ndarray) -> float:
@@ -141,6 +143,99 @@ def test_links_are_drawn_in_proportion_to_their_weights():
     rows = np.concatenate([next(batches).left.nodes[:3] for _ in range(3000)])
     share = np.array([(rows == i).mean() for i in (0, 1, 9)])
     assert share == pytest.approx([0.1, 0.3, 0.6], abs=0.02)
+
+
+POINTS = st.lists(
+    st.one_of(st.floats(0, 1, exclude_max=True), st.sampled_from([0.0, 1 - 2**-53])),
+    min_size=1,
+    max_size=20,
+)
+
+
+def many_weights(values: st.SearchStrategy) -> st.SearchStrategy:
+    """Some runs, the last whole or not; a few weights at random places among equal ones."""
+    sizes = st.sampled_from([1, 2, RUN - 1, RUN, RUN + 1, 2 * RUN, 3 * RUN + 1, 200])
+    changes = st.lists(st.tuples(st.integers(0, 199), values), max_size=20)
+    return st.builds(changed, sizes, values, changes)
+
+
+def changed(size: int, value: float, changes: list[tuple[int, float]]) -> np.ndarray:
+    weights = np.full(size, value)
+    for place, other in changes:
+        weights[place % size] = other
+    return weights
+
+
+@given(many_weights(st.integers(1, 10**6).map(float)), POINTS)
+def test_a_point_falls_on_the_link_that_adding_up_one_by_one_finds(weights, points):
+    """Sums of integers are exact, so that the two agree to the last point."""
+    drawn = _WeightedDraws(weights).draw(len(points), Script(points))
+    for u, link in zip(points, drawn.tolist(), strict=True):
+        point = min(u * weights.sum(), np.nextafter(weights.sum(), 0))
+        assert link == next(k for k in range(len(weights)) if weights[: k + 1].sum() > point)
+
+
+@given(many_weights(st.integers(-40, 40).map(lambda k: 2.0**k * 1.1)), POINTS)
+def test_points_on_weights_of_any_size_fall_where_they_should(weights, points):
+    total = math.fsum(weights)
+    drawn = _WeightedDraws(weights).draw(len(points), Script(points))
+    for u, link in zip(points, drawn.tolist(), strict=True):
+        assert 0 <= link < len(weights)
+        assert math.fsum(weights[:link]) <= (u + 1e-13) * total
+        assert math.fsum(weights[: link + 1]) >= (u - 1e-13) * total
+
+
+def test_a_point_that_rounds_up_to_the_total_falls_on_the_last_link():
+    weights = 5e-324 * np.array([1.0, 2.0])
+    assert 0.9 * weights.sum() == weights.sum()
+    assert _WeightedDraws(weights).draw(2, Script([0.9, 0.1])).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("size", [1, RUN - 1, RUN, RUN + 1, 200])
+@pytest.mark.parametrize("place", [0, -1, 37])
+def test_what_has_no_weight_is_never_drawn(size, place):
+    weights = np.zeros(size)
+    weights[place % size] = 0.3
+    points = [0.0, 1e-300, 0.5, 1 - 2**-53]
+    drawn = _WeightedDraws(weights).draw(4, Script(points))
+    assert drawn.tolist() == [place % size] * 4
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_links_of_many_runs_are_drawn_in_proportion_to_their_weights(within):
+    """A chi-square test of 200,000 draws of 1,000 links, weights from about 1/30 to 30."""
+    rng = np.random.default_rng(4)
+    cells = np.column_stack(np.triu_indices(60, 1))[rng.permutation(1770)[:1000]]
+    weights = np.exp(rng.normal(size=1000))
+    graph, _ = tiny((60, 60), [(*cell, w) for cell, w in zip(cells, weights, strict=True)], within)
+    ((_, links),) = graph.links.items()
+    batches = iter(BlockSampler(graph, n_links=20, n_uniform=2, rng=rng))
+    counts = np.zeros((60, 60))
+    for _ in range(10_000):
+        batch = next(batches)
+        i, j = batch.left.nodes[:20], batch.right.nodes[:20]
+        np.add.at(counts, (np.minimum(i, j), np.maximum(i, j)) if within else (i, j), 1)
+    seen = counts[links.rows, links.cols]
+    assert seen.sum() == 200_000  # and no other
+    assert stats.chisquare(seen, 200_000 * links.weights / links.total).pvalue > 0.001
+
+
+def test_equal_weights_and_memory_maps_are_drawn_from_as_they_are(tmp_path):
+    cell = np.arange(0, 10_000, 7)
+    for name, column in (("rows", cell // 100), ("cols", cell % 100)):
+        np.save(tmp_path / name, column.astype(np.int32))
+    rows, cols = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("rows", "cols"))
+    batches = []
+    for table in ((rows, cols), (cell // 100, cell % 100, np.full(len(cell), 1.0))):
+        graph = MultiViewGraph({"a": 100, "b": 100}, {("a", "b"): table})
+        sampler = BlockSampler(graph, n_links=8, n_uniform=8, rng=np.random.default_rng(0))
+        batches.append(next(iter(sampler)))
+    one, other = batches
+    assert one.left.nodes.tolist() == other.left.nodes.tolist()
+    assert one.left.log_weight.tolist() == other.left.log_weight.tolist()
+    assert one.link_weights is None
+    drawn = one.left.nodes[:8] * 100 + one.right.nodes[:8]
+    assert (drawn % 7 == 0).all()
 
 
 def test_views_and_links_that_fit_the_batch_are_taken_whole():

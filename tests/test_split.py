@@ -1,5 +1,7 @@
 """Held-out links and held-out nodes: nothing is lost, nothing stands on both sides."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import example as with_example
@@ -64,6 +66,39 @@ def test_every_link_is_as_likely_to_be_held_out() -> None:
     assert count.sum() == 2000 * 5
     # Each is held out with chance 1/4: six standard deviations are 116.
     assert np.abs(count - 500).max() < 116
+
+
+@given(st.integers(1, 300), SEEDS)
+def test_a_seed_holds_out_the_links_that_a_permutation_begins_with(n_links, seed) -> None:
+    """Which numpy makes of 64-bit integers: a smaller one is the same, whatever its type."""
+    cell = np.arange(n_links)
+    graph = MultiViewGraph({"a": 30, "b": 10}, {("a", "b"): (cell // 10, cell % 10)})
+    rng, again = np.random.default_rng(seed), np.random.default_rng(seed)
+    held = hold_out_links(graph, 0.3, rng)[1].links["a", "b"]
+    expected = np.sort(again.permutation(n_links)[: min(round(0.3 * n_links), n_links - 1)])
+    assert (held.rows * 10 + held.cols).tolist() == expected.tolist()
+    assert rng.random() == again.random()
+
+
+def test_links_of_one_weight_and_memory_maps_are_split_in_little_memory(tmp_path) -> None:
+    n_links = 100_000
+    cell = np.arange(n_links)
+    for name, column in (("rows", cell // 400), ("cols", cell % 400)):
+        np.save(tmp_path / name, column.astype(np.int32))
+    rows, cols = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("rows", "cols"))
+    graph = MultiViewGraph({"a": 250, "b": 400}, {("a", "b"): (rows, cols)})
+    tracemalloc.start()
+    try:
+        kept, held = hold_out_links(graph, 0.25, np.random.default_rng(0))
+        peak = tracemalloc.get_traced_memory()[1] / n_links
+    finally:
+        tracemalloc.stop()
+    assert peak < 13  # 8 for the two parts, the rest for masks
+    for part in (kept, held):
+        assert part.links["a", "b"].equal_weights
+    ends = [part.links["a", "b"] for part in (kept, held)]
+    both = np.concatenate([part.rows * 400 + part.cols for part in ends])
+    assert np.sort(both).tolist() == cell.tolist()
 
 
 @pytest.mark.parametrize("fraction", [0, 1, -0.5, 1.5, float("nan")])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from pmvge import MultiViewGraph, PMvGE, fitting
+from pmvge.batches import BatchStream
 from pmvge.errors import DivergedError
 from pmvge.objectives import Loss
 from pmvge.progress import Silent
@@ -69,13 +70,10 @@ def trainer(network, loss, validate=None, **settings):
     """A trainer that descends ``loss()``, whatever the batch."""
     return Trainer(
         network,
-        lambda batch, encode: Loss(loss(), SIMILARITIES),
-        iter(int, 1),  # zeros without end
-        np.random.default_rng(0),
-        None,
+        lambda batch: Loss(loss(), SIMILARITIES),
+        BatchStream(iter(int, 1), np.random.default_rng(0)),  # zeros without end
         plan(**settings),
         validate=validate,
-        checkpoints=None,
         watcher=Silent(),
     )
 
@@ -397,4 +395,5 @@ def test_without_checkpoints_an_interruption_is_at_once(graph, monkeypatch):
 def test_checkpoints_are_due_by_steps_or_by_seconds(
     tmp_path, every_steps, every_seconds, step, seconds, due
 ):
-    assert Checkpoints(tmp_path, every_steps, every_seconds, "", 0).due(step, seconds) == due
+    checkpoints = Checkpoints(tmp_path, every_steps, every_seconds, "", 0)
+    assert (checkpoints.due_by_steps(step) or checkpoints.due_by_seconds(seconds)) == due

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -15,9 +15,11 @@ from pyarrow import parquet
 from pmvge import storage
 from pmvge.errors import InputError, StorageError
 from pmvge.graph import MultiViewGraph
-from pmvge.links import Links, Pair, canonical
+from pmvge.links import Links, Pair, canonical, one_or_all
 
 Labels = Mapping[str, Mapping[str, NDArray[Any]]]  # {view: {name: one string per node}}
+
+CHUNK = 1 << 20  # links written or read together
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +76,7 @@ class Background:
             content["links"].append(
                 {"pair": pair, "shape": links.shape, "held_out": held is not None, "file": name}
             )
-            files[name] = _table_writer(_link_columns(links, held))
+            files[name] = _links_writer(links, held)
         for number, (view, columns) in enumerate(self.labels.items()):
             name = f"labels-{number}.parquet"
             content["labels"].append({"view": view, "file": name})
@@ -92,12 +94,11 @@ def load_background(folder: str | Path) -> Background | None:
     try:
         for entry in content["links"]:
             a, b = map(str, entry["pair"])
-            table = parquet.read_table(parts[entry["file"]])
-            i, j, w, held = (column.to_numpy() for column in table.itercolumns())
             n, m = map(int, entry["shape"])
-            links[a, b] = canonical(i[~held], j[~held], w[~held], (n, m), a == b)
+            trained, held = _read_links(parts[entry["file"]], (n, m), a == b)
+            links[a, b] = trained
             if entry["held_out"]:
-                held_out[a, b] = canonical(i[held], j[held], w[held], (n, m), a == b)
+                held_out[a, b] = held
         labels = {}
         for entry in content["labels"]:
             table = parquet.read_table(parts[entry["file"]])
@@ -115,14 +116,48 @@ def _oriented(links: Mapping[Pair, Links], a: str, b: str) -> Links | None:
     return links[b, a].transposed() if (b, a) in links else None
 
 
-def _link_columns(links: Links, held: Links | None) -> dict[str, NDArray[Any]]:
-    both = [links] if held is None else [links, held]
-    return {
-        "row": np.concatenate([part.rows for part in both]),
-        "column": np.concatenate([part.cols for part in both]),
-        "weight": np.concatenate([part.weights for part in both]),
-        "held_out": np.repeat([False, True][: len(both)], [len(part) for part in both]),
-    }
+def _links_writer(links: Links, held: Links | None) -> storage.Write:
+    """Writes the links trained on, then those held out."""
+
+    def write(path: Path) -> None:
+        with parquet.ParquetWriter(path, _table(links, slice(0), False).schema) as file:
+            for is_held, part in enumerate([links] if held is None else [links, held]):
+                for start in range(0, len(part), CHUNK):
+                    file.write_table(_table(part, slice(start, start + CHUNK), bool(is_held)))
+
+    return write
+
+
+def _table(links: Links, part: slice, is_held: bool) -> pyarrow.Table:
+    columns = {"row": links.rows[part], "column": links.cols[part], "weight": links.weights[part]}
+    columns = {name: np.ascontiguousarray(values) for name, values in columns.items()}
+    return pyarrow.table(columns | {"held_out": np.full(len(columns["row"]), is_held)})
+
+
+def _read_links(path: Path, shape: tuple[int, int], within: bool) -> tuple[Links, Links]:
+    """The links trained on and those held out, which come after them."""
+    with parquet.ParquetFile(path) as file:
+        i, j, held = (
+            file.read(columns=[name]).column(name).to_numpy()
+            for name in ("row", "column", "held_out")
+        )
+        w = _joined(
+            one_or_all(batch.column("weight").to_numpy())
+            for batch in file.iter_batches(CHUNK, columns=["weight"])
+        )
+    n = len(held) - int(held.sum())
+    trained = canonical(i[:n], j[:n], w[:n], shape, within)
+    return trained, canonical(i[n:], j[n:], w[n:], shape, within)
+
+
+def _joined(parts: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Weights that come in parts as one array, which stays one number if all parts are this."""
+    arrays = [np.empty(0), *parts]
+    firsts = np.concatenate([array[:1] for array in arrays])
+    n = sum(map(len, arrays))
+    if n and all(array.strides == (0,) for array in arrays[1:]) and (firsts == firsts[0]).all():
+        return np.broadcast_to(firsts[0], (n,))
+    return np.concatenate(arrays)
 
 
 def _table_writer(columns: Mapping[str, NDArray[Any]]) -> storage.Write:

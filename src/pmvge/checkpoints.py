@@ -35,10 +35,13 @@ class Checkpoints:
     fingerprint: str  # of the problem: another one's checkpoint is refused
     seed: int  # of the run: what goes on without a fixed seed takes it from here
 
-    def due(self, step: int, seconds_since: float) -> bool:
-        """Whether to write now."""
-        by_steps = self.every_steps is not None and step % self.every_steps == 0
-        return by_steps or (self.every_seconds is not None and seconds_since >= self.every_seconds)
+    def due_by_steps(self, step: int) -> bool:
+        """Whether so many steps ask for one."""
+        return self.every_steps is not None and step % self.every_steps == 0
+
+    def due_by_seconds(self, since: float) -> bool:
+        """Whether so many seconds since the last one do."""
+        return self.every_seconds is not None and since >= self.every_seconds
 
     def write(self, content: Mapping[str, Any], tensors: Tensors) -> None:
         """Replace the checkpoint, atomically."""
@@ -86,17 +89,20 @@ def fingerprint(
 
 def add_graphs(digest: Any, graph: MultiViewGraph, held: MultiViewGraph | None) -> None:
     """Add the links of both graphs, and the features of the first, to a hash."""
+
+    def add(array: np.ndarray[Any, Any]) -> None:
+        for start in range(0, len(array), ROWS):
+            digest.update(np.ascontiguousarray(array[start : start + ROWS]).data)
+
     for part in (graph, held):
         for pair, links in part.links.items() if part else ():
             digest.update(repr(pair).encode())
             for array in (links.rows, links.cols, links.weights):
-                digest.update(array.data)
+                add(array)
     for X in graph.views.values():
-        if X is None:
-            continue
-        for array in [X] if isinstance(X, np.ndarray) else [X.indptr, X.indices, X.data]:
-            for start in range(0, len(array), ROWS):
-                digest.update(np.ascontiguousarray(array[start : start + ROWS]).data)
+        if X is not None:
+            for array in [X] if isinstance(X, np.ndarray) else [X.indptr, X.indices, X.data]:
+                add(array)
 
 
 def _encoder_text(encoder: Any) -> str:

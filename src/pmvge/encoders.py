@@ -116,17 +116,21 @@ class RowTable:
     def begin_lazy(self, catch_up: Callable[[torch.Tensor], None]) -> None:
         """Lend copies from now on."""
         self.catch_up, self.lent = catch_up, []
+        self.weight.requires_grad_(False)  # its gradient comes by the copies
 
     def end_lazy(self) -> None:
         """Be an ordinary layer again."""
         self.catch_up, self.lent = None, []
+        self.weight.requires_grad_()
 
     def table(self, index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """A table, and where in it the rows at ``index`` are."""
-        if self.catch_up is None or not torch.is_grad_enabled():
+        if self.catch_up is None:
             return self.weight, index
         rows, place = torch.unique(index, return_inverse=True)
         self.catch_up(rows)
+        if not torch.is_grad_enabled():
+            return self.weight, index
         copy = self.weight.detach()[rows].requires_grad_()
         self.lent.append((rows, copy))
         return copy, place

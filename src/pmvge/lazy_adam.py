@@ -68,8 +68,12 @@ class LazyAdam:
 
     def catch_up_all(self) -> None:
         """The whole table: before all of it is looked at."""
-        for rows in torch.arange(len(self.m), device=self.m.device).split(CHUNK):
-            self.catch_up(rows)
+        for first in range(0, len(self.m), CHUNK):
+            done = self.done[first : first + CHUNK]
+            waiting = done < self.step
+            if not self.weight_decay:  # then rows that no step has used yet are where they were
+                waiting &= done > 0
+            self.catch_up(torch.nonzero(waiting).squeeze(1) + first)
 
     def gradient(self) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Rows that the last loss depends on, and its gradient in them; None if on none of them."""
@@ -80,6 +84,10 @@ class LazyAdam:
         rows, place = torch.unique(torch.cat([rows for rows, _ in used]), return_inverse=True)
         total = self.m.new_zeros(len(rows), self.m.shape[1])
         return rows, total.index_add_(0, place, torch.cat([grad for _, grad in used]))
+
+    def no_gradient(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """No rows at all, in the form of :meth:`gradient`."""
+        return self.done[:0], self.m[:0]
 
     def descend(self, rows: torch.Tensor, gradient: torch.Tensor, rate: float) -> None:
         """One step: these rows now, all others when they are needed."""
@@ -107,5 +115,6 @@ class LazyAdam:
         """Go on from there."""
         for name, tensor in self.state().items():
             if name != "step":
-                tensor.copy_(state[name])
+                n = min(len(tensor), len(state[name]))  # another max_steps: more or fewer to come
+                tensor[:n] = state[name][:n]
         self.step = int(state["step"])

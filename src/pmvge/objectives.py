@@ -1,4 +1,4 @@
-r"""Batch and encoders to loss: what one gradient step descends.
+r"""Batch and embeddings to loss: what one gradient step descends.
 
 ``BlockObjective``: minus the profile likelihood per unit of weight, with alpha in closed form.
 ``PairObjective``: the paper's minibatch objective with alternating alpha.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -19,7 +19,7 @@ from pmvge.graph import MultiViewGraph
 from pmvge.links import Pair
 from pmvge.sampling import LinkBatch, PairBatch
 
-Encode = Callable[[str, NDArray[np.int64]], torch.Tensor]  # (view, nodes) to y
+Embedded = Sequence[torch.Tensor]  # the embeddings of a batch's ``inputs``, in their order
 Batch_contra = TypeVar("Batch_contra", contravariant=True)
 
 SMALLEST = -80.0  # exp of less than this is lifted to it: subnormal floats are slow
@@ -41,9 +41,9 @@ class Loss(NamedTuple):
 
 
 class Objective(Protocol, Generic[Batch_contra]):
-    """What the training loop needs of an objective."""
+    """A loss of batches of some kind, which may keep numbers from step to step."""
 
-    def __call__(self, batch: Batch_contra, encode: Encode) -> Loss: ...
+    def __call__(self, batch: Batch_contra, y: Embedded) -> Loss: ...
 
     def state(self) -> dict[str, float]:
         """Numbers that a checkpoint must keep."""
@@ -68,16 +68,9 @@ class BlockObjective:
             pair: math.log(max(1, links.n_terms)) for pair, links in graph.links.items()
         }
 
-    def __call__(self, batch: LinkBatch, encode: Encode) -> Loss:
+    def __call__(self, batch: LinkBatch, y: Embedded) -> Loss:
         """The loss of a batch."""
-        a, b = batch.pair
-        if batch.shared:
-            left = right = encode(a, batch.left.nodes)
-        elif a == b:  # one call: a larger product, and one set of batch statistics
-            both = encode(a, np.concatenate([batch.left.nodes, batch.right.nodes]))
-            left, right = both[: len(batch.left.nodes)], both[len(batch.left.nodes) :]
-        else:
-            left, right = encode(a, batch.left.nodes), encode(b, batch.right.nodes)
+        left, right = _sides(batch, y)
         value = log_block_partition(left, right, batch) - self._log_terms[batch.pair]
         value = value - link_mean(left, right, batch)
         left, right = left.detach(), right.detach()
@@ -89,6 +82,16 @@ class BlockObjective:
 
     def restore(self, state: dict[str, float]) -> None:
         """Nothing to take back."""
+
+
+def _sides(batch: LinkBatch, y: Embedded) -> tuple[torch.Tensor, torch.Tensor]:
+    """The embeddings of both sides of a block."""
+    if batch.shared:
+        return y[0], y[0]
+    if len(y) == 1:
+        n = len(batch.left.nodes)
+        return y[0][:n], y[0][n:]
+    return y[0], y[1]
 
 
 def link_mean(left: torch.Tensor, right: torch.Tensor, batch: LinkBatch) -> torch.Tensor:
@@ -167,13 +170,13 @@ class PairObjective:
         log_mean = float(torch.logsumexp(g.double(), 0)) - math.log(len(g))
         return self._log_density[pair] - log_mean
 
-    def __call__(self, batch: PairBatch, encode: Encode) -> Loss:
+    def __call__(self, batch: PairBatch, y: Embedded) -> Loss:
         """The loss of a batch at the current alpha; then alpha moves."""
         n_links = sum(len(w) for _, _, w in batch.links.values())
-        ends = _encode_ends(batch, encode)
         terms = []
         similarities: dict[Pair, Callable[[], torch.Tensor]] = {}
-        for pair, (left, right) in ends.items():
+        for pair, sides in batch.ends.items():
+            left, right = (y[k][torch.from_numpy(place).to(y[k].device)] for k, place in sides)
             g = torch.linalg.vecdot(left, right)
             similarities[pair] = g.detach
             split = len(batch.links[pair][0]) if pair in batch.links else 0
@@ -196,23 +199,3 @@ class PairObjective:
         self.log_alpha = {
             pair: state[json.dumps(pair)] for pair in self._log_density if json.dumps(pair) in state
         }
-
-
-def _encode_ends(batch: PairBatch, encode: Encode) -> dict[Pair, tuple[torch.Tensor, torch.Tensor]]:
-    """For each pair both ends of its links, then of its uniform pairs; each node encoded once."""
-    nodes: dict[str, list[NDArray[np.int64]]] = {}
-    places: dict[Pair, list[tuple[str, slice]]] = {}
-    length: dict[str, int] = {}
-    for pair in dict.fromkeys([*batch.links, *batch.uniform]):
-        drawn = [part[pair] for part in (batch.links, batch.uniform) if pair in part]
-        for side, view in enumerate(pair):
-            ends = np.concatenate([part[side] for part in drawn])
-            start = length.get(view, 0)
-            length[view] = start + len(ends)
-            nodes.setdefault(view, []).append(ends)
-            places.setdefault(pair, []).append((view, slice(start, start + len(ends))))
-    y = {}
-    for view, parts in nodes.items():
-        distinct, place = np.unique(np.concatenate(parts), return_inverse=True)
-        y[view] = encode(view, distinct)[torch.from_numpy(place)]
-    return {pair: (y[a][left], y[b][right]) for pair, ((a, left), (b, right)) in places.items()}

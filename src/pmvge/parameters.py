@@ -15,6 +15,7 @@ from pmvge.similarity import SIMILARITIES
 
 SCHEMES = ("block", "paper")
 SCHEDULES = ("constant", "step", "cosine")
+PRECISIONS = ("float32", "bfloat16")
 
 Check = Callable[[str, Any], None]
 
@@ -102,6 +103,7 @@ CHECKS: dict[str, Check] = {
     "checkpoint_dir": optional(path),
     "checkpoint_steps": optional(whole(1)),
     "checkpoint_seconds": optional(real(0)),
+    "precision": one_of(*PRECISIONS),
     "progress": flag,
 }
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,9 @@ from pmvge.graph import MultiViewGraph
 from pmvge.links import Links, Pair
 
 Index = NDArray[np.int64]
+Nodes = tuple[str, Index]  # some nodes of a view
+
+RUN = 32  # links whose weights are kept as one sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +55,16 @@ class LinkBatch:
     corner: int  # the first ``corner`` rows and columns are ends of drawn links
     factor: float  # 1/2 within a view, where each unordered pair stands in two cells
     shared: bool  # both sides are the same nodes: encode them once
+
+    @cached_property
+    def inputs(self) -> tuple[Nodes, ...]:
+        """The nodes to encode: of each side, or of both in one call within a view."""
+        (a, b), left, right = self.pair, self.left.nodes, self.right.nodes
+        if self.shared:
+            return ((a, left),)
+        if a == b:  # one call: a larger product, and one set of batch statistics
+            return ((a, np.concatenate([left, right])),)
+        return ((a, left), (b, right))
 
     @property
     def corner_weight(self) -> float:
@@ -119,7 +133,7 @@ class _PairTable:
             else -np.log(self.B * (degree / scale) + self.U / n).astype(np.float32)
             for n, whole, degree in zip(links.shape, self.whole, links.degrees(), strict=True)
         ]
-        self.cumulative = None if _constant(links.weights) else np.cumsum(links.weights)
+        self.weighted = None if links.equal_weights else _WeightedDraws(links.weights)
 
     def draw(self, rng: np.random.Generator) -> LinkBatch:
         links, B = self.links, self.B
@@ -130,7 +144,7 @@ class _PairTable:
             i, j = np.where(flip, j, i), np.where(flip, i, j)
         left, right = self._side(0, i, rng), self._side(1, j, rng)
         weights = None
-        if self.all_links and self.cumulative is not None:
+        if self.all_links and self.weighted is not None:
             weights = (links.weights / links.total).astype(np.float32)
         return LinkBatch(
             pair=self.pair,
@@ -144,12 +158,9 @@ class _PairTable:
         )
 
     def _draw_links(self, rng: np.random.Generator) -> Index:
-        if self.cumulative is None:
+        if self.weighted is None:
             return rng.integers(len(self.links), size=self.B)
-        # Never the last edge itself: u < 1, but u * total may round up to total.
-        point = rng.random(self.B) * self.cumulative[-1]
-        drawn: Index = np.searchsorted(self.cumulative, point, side="right")
-        return np.minimum(drawn, len(self.links) - 1)
+        return self.weighted.draw(self.B, rng)
 
     def _side(self, side: int, ends: Index, rng: np.random.Generator) -> Side:
         n = self.links.shape[side]
@@ -166,8 +177,30 @@ class _PairTable:
         return np.concatenate([own, rows]), np.concatenate([own, cols])
 
 
-def _constant(values: NDArray[Any]) -> bool:
-    return bool((values == values[0]).all())
+class _WeightedDraws:
+    r"""Links drawn with probability w / W, by way of E / ``RUN`` cumulative sums.
+
+    A point :math:`u W` falls on a run of links by bisection, and on one of these by adding up
+    their own weights from where the run begins.
+    """
+
+    def __init__(self, weights: NDArray[np.float64]) -> None:
+        self.weights = weights
+        sums = np.add.reduceat(weights, np.arange(0, len(weights), RUN))
+        self.edges = np.concatenate([[0.0], np.cumsum(sums)])
+
+    def draw(self, size: int, rng: np.random.Generator) -> Index:
+        # Always below the last edge: u < 1, but u times a tiny total may round up to the total.
+        point = np.minimum(rng.random(size) * self.edges[-1], np.nextafter(self.edges[-1], 0))
+        run = np.searchsorted(self.edges, point, side="right") - 1
+        link = run[:, None] * RUN + np.arange(RUN)
+        inside = self.weights[np.minimum(link, len(self.weights) - 1)]
+        inside[link >= len(self.weights)] = 0  # the last run may be shorter
+        np.cumsum(inside, axis=1, out=inside)
+        # Here too: the run's sum may have been rounded in another way.
+        rest = np.minimum(point - self.edges[run], np.nextafter(inside[:, -1], 0))
+        drawn: Index = run * RUN + (inside <= rest[:, None]).sum(axis=1)
+        return drawn
 
 
 def _coincidences(left: Index, right: Index) -> tuple[Index, Index]:
@@ -187,6 +220,33 @@ class PairBatch:
     links: dict[Pair, tuple[Index, Index, NDArray[np.float32]]]  # W': rows, cols, weights
     uniform: dict[Pair, tuple[Index, Index]]  # I': rows, cols
     tau: float  # what a term of I' counts for
+
+    @property
+    def inputs(self) -> tuple[Nodes, ...]:
+        """The nodes to encode, of each view, each once."""
+        return self._layout[0]
+
+    @property
+    def ends(self) -> dict[Pair, list[tuple[int, Index]]]:
+        """For both sides of each pair an input, and where in it the links and uniform pairs end."""
+        return self._layout[1]
+
+    @cached_property
+    def _layout(self) -> tuple[tuple[Nodes, ...], dict[Pair, list[tuple[int, Index]]]]:
+        pairs = list(dict.fromkeys([*self.links, *self.uniform]))
+        drawn: dict[str, list[Index]] = {}
+        for pair in pairs:
+            for side, view in enumerate(pair):
+                parts = [part[pair][side] for part in (self.links, self.uniform) if pair in part]
+                drawn.setdefault(view, []).append(np.concatenate(parts))
+        distinct: dict[str, Index] = {}
+        places: dict[str, Iterator[Index]] = {}
+        for view, ends in drawn.items():
+            distinct[view], place = np.unique(np.concatenate(ends), return_inverse=True)
+            places[view] = iter(np.split(place, np.cumsum([len(part) for part in ends])[:-1]))
+        number = {view: k for k, view in enumerate(distinct)}
+        sides = {pair: [(number[view], next(places[view])) for view in pair] for pair in pairs}
+        return tuple(distinct.items()), sides
 
 
 class PairSampler:

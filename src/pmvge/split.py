@@ -23,11 +23,20 @@ def hold_out_links(
         raise ParameterError(f"the fraction of links held out must lie in (0, 1), got {fraction!r}")
     kept, held = {}, {}
     for pair, links in graph.links.items():
-        out = np.zeros(len(links), dtype=bool)
         n_out = min(round(fraction * len(links)), max(0, len(links) - 1))
-        out[rng.permutation(len(links))[:n_out]] = True
-        kept[pair], held[pair] = links.select(~out), links.select(out)
+        out = _chosen(len(links), n_out, rng)
+        held[pair] = links.select(out)
+        kept[pair] = links.select(np.logical_not(out, out=out))
     return graph.with_links(kept), graph.with_links(held)
+
+
+def _chosen(n: int, k: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """A mask of k places out of n, all sets of k being equally likely."""
+    order = np.arange(n, dtype=np.min_scalar_type(n))  # no wider than it must be
+    rng.shuffle(order)
+    mask = np.zeros(n, dtype=bool)
+    mask[order[:k]] = True
+    return mask
 
 
 @dataclass(frozen=True, eq=False)

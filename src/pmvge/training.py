@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +15,18 @@ import numpy as np
 import torch
 from torch import nn
 
+from pmvge.batches import BatchStream
 from pmvge.checkpoints import Checkpoints, Tensors
+from pmvge.distributed import World
 from pmvge.encoders import RowTable
 from pmvge.errors import DivergedError
 from pmvge.history import History, Record
 from pmvge.interrupts import deferred_interrupt
 from pmvge.lazy_adam import LazyAdam
-from pmvge.objectives import Encode, Loss, Objective
+from pmvge.objectives import Loss, Objective
 from pmvge.progress import Watcher
+
+VOTE = 10  # steps between questions to all processes: is a checkpoint due, was one interrupted
 
 
 @dataclass(frozen=True)
@@ -47,31 +54,35 @@ class Plan:
 
 
 class Trainer:
-    """Trains a network on the batches of a sampler; everything it needs to go on is its state."""
+    """Trains a network on a stream of batches; everything it needs to go on is its state."""
 
     def __init__(
         self,
         network: nn.Module,
-        objective: Objective[Any],
-        batches: Iterable[Any],
-        rng: np.random.Generator,
-        encode: Encode,
+        loss: Callable[[Any], Loss],
+        batches: BatchStream,
         plan: Plan,
         *,
-        validate: Callable[[], float] | None,
-        checkpoints: Checkpoints | None,
         watcher: Watcher,
+        objective: Objective[Any] | None = None,
+        validate: Callable[[], float] | None = None,
+        checkpoints: Checkpoints | None = None,
         lazy: Sequence[RowTable] = (),
+        world: World | None = None,
+        partly_used: bool = True,
     ) -> None:
-        """``lazy`` are tables of the network of which a step updates only what it needs."""
-        self.network, self.objective, self.encode = network, objective, encode
-        self.batches, self.rng, self.plan = batches, rng, plan
+        """``loss`` is that of a batch of the stream.
+
+        ``objective`` is what in it keeps numbers from step to step, ``lazy`` are tables of the
+        network of which a step updates only what it needs, ``partly_used`` says whether a batch
+        may leave other parameters out.
+        """
+        self.network, self.objective, self.batches, self.plan = network, objective, batches, plan
         self.validate, self.checkpoints, self.watcher = validate, checkpoints, watcher
+        self.world = world or World()
         self.tables = [LazyAdam(table, plan.max_steps, plan.weight_decay) for table in lazy]
-        apart = {id(table.weight) for table in lazy}
-        self.parameters = [
-            p for p in network.parameters() if p.requires_grad and id(p) not in apart
-        ]
+        self.parameters = [p for p in network.parameters() if p.requires_grad]
+        self.loss = self.world.shared(loss, partly_used=partly_used)
         self.optimizer = _adam(self.parameters, plan)
         self.step = 0
         self.stale = 0  # checks since the best validation
@@ -89,20 +100,21 @@ class Trainer:
         """
         self._start = self._last_write = time.perf_counter()
         self.watcher.start(self.step, self.plan.max_steps)
-        batches = iter(self.batches)
         self.network.train()
-        with deferred_interrupt(self.checkpoints is not None) as interrupted:
+        keeps = self.checkpoints is not None
+        with closing(iter(self.batches)) as batches, deferred_interrupt(keeps) as interrupted:
             while not self.finished:
                 self.descend(next(batches))
                 if self.step % self.plan.check_every == 0 or self.step == self.plan.max_steps:
                     self._check()
-                self._write_if_due(interrupted())
+                stopped = self._write_if_due(interrupted())
                 self.watcher.step(self.step, self._seconds() - self.earlier)
-                if interrupted():
+                if stopped:
                     raise KeyboardInterrupt
         for table in self.tables:
             table.catch_up_all()
             table.table.end_lazy()
+        self.world.same_buffers(self.network)
         if self.best_weights:
             self.network.load_state_dict(self.best_weights)
         self.network.eval()
@@ -117,10 +129,10 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.objective(batch, self.encode)
+        loss = self.loss(batch)
         if loss.value.requires_grad:  # not so if this pair's encoders are all fixed
             loss.value.backward()
-        changes = [table.gradient() for table in self.tables]
+        changes = [self._mean_change(table) for table in self.tables]
         norm = self._clip([change[1] for change in changes if change is not None])
         value = float(loss.value.detach())
         if not math.isfinite(value + float(norm)):
@@ -132,6 +144,14 @@ class Trainer:
                 table.descend(*change, rate)
         self.losses.append(value)
         self.step += 1
+
+    def _mean_change(self, table: LazyAdam) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Rows of a table, and the gradient in them of all processes' losses."""
+        change = table.gradient()
+        if self.world.size == 1:
+            return change
+        rows, gradient = self.world.mean_of_rows(*(change or table.no_gradient()))
+        return (rows, gradient) if len(rows) else None
 
     def _clip(self, others: list[torch.Tensor]) -> torch.Tensor:
         """Shorten all gradients together, those of tables too; return their norm before."""
@@ -147,11 +167,10 @@ class Trainer:
         """Make a record, and see whether to stop."""
         validation = None
         if self.validate is not None:
-            for table in self.tables:
-                table.catch_up_all()
+            self.world.same_buffers(self.network)
             self.network.eval()
             with torch.no_grad():
-                validation = self.validate()
+                validation = self.world.mean(self.validate())
             self.network.train()
             if not math.isfinite(validation):
                 raise DivergedError(
@@ -160,13 +179,15 @@ class Trainer:
                 )
             if self.best is None or validation > self.best:
                 self.best, self.stale = validation, 0
+                for table in self.tables:
+                    table.catch_up_all()
                 self.best_weights = {k: v.clone() for k, v in self.network.state_dict().items()}
             else:
                 self.stale += 1
         record = Record(
             step=self.step,
             epoch=self.step / self.plan.steps_per_epoch,
-            loss=math.fsum(self.losses) / len(self.losses),
+            loss=self.world.mean(math.fsum(self.losses) / len(self.losses)),
             validation=validation,
             learning_rate=self.plan.learning_rate_at(self.step - 1),
             seconds=self._seconds(),
@@ -182,12 +203,23 @@ class Trainer:
 
     # -- checkpoints ------------------------------------------------------------------------
 
-    def _write_if_due(self, now: bool) -> None:
-        since = time.perf_counter() - self._last_write
-        now = now or self.finished
-        if self.checkpoints and (now or self.checkpoints.due(self.step, since)):
-            self.checkpoints.write(*self.snapshot())
+    def _write_if_due(self, interrupted: bool) -> bool:
+        """Write a checkpoint if it is time, or the last moment; say whether it is the last."""
+        if self.checkpoints is None:
+            return interrupted
+        due = self.finished or self.checkpoints.due_by_steps(self.step)
+        if self.world.size == 1 or self.step % VOTE == 0:  # the same answer in all processes
+            interrupted = self.world.any(interrupted)
+            since = time.perf_counter() - self._last_write
+            due |= self.world.any(interrupted or self.checkpoints.due_by_seconds(since))
+        else:
+            interrupted = False
+        if due:
+            snapshot = self.snapshot()
+            if self.world.first:
+                self.checkpoints.write(*snapshot)
             self._last_write = time.perf_counter()
+        return interrupted
 
     def snapshot(self) -> tuple[dict[str, Any], Tensors]:
         """All that a later process needs to go on as if nothing had happened."""
@@ -197,7 +229,8 @@ class Trainer:
             tensors |= {f"adam.{index}.{k}": v for k, v in state.items()}
         for number, table in enumerate(self.tables):
             tensors |= {f"lazy.{number}.{k}": v for k, v in table.state().items()}
-        tensors["torch_rng"] = torch.get_rng_state()
+        drawn, dropped = self._generators()
+        tensors["torch_rng"] = torch.stack(dropped)
         content = {
             "step": self.step,
             "stale": self.stale,
@@ -205,10 +238,30 @@ class Trainer:
             "losses": self.losses,
             "seconds": self._seconds(),
             "history": self.history.to_records(),
-            "objective": self.objective.state(),
-            "numpy_rng": self.rng.bit_generator.state,
+            "objective": self.objective.state() if self.objective else {},
+            "batches": drawn,
         }
         return content, tensors
+
+    def _generators(self) -> tuple[list[dict[str, Any]], list[torch.Tensor]]:
+        """The generators of all processes: of batches, and of dropout."""
+        states = self.world.gather(json.dumps(self.batches.state(), default=int).encode())
+        bits = self.world.gather(torch.get_rng_state().numpy().tobytes())
+        return [json.loads(state) for state in states], [
+            torch.frombuffer(bytearray(state), dtype=torch.uint8) for state in bits
+        ]
+
+    def _restore_generators(self, drawn: list[dict[str, Any]], dropped: torch.Tensor) -> None:
+        """As they were; in another number of processes, new ones that follow from the first."""
+        world = self.world
+        if len(drawn) == world.size:
+            self.batches.restore(drawn[world.rank])
+            torch.set_rng_state(dropped[world.rank].clone())  # torch wants the start of a tensor
+            return
+        text = f"{json.dumps(drawn[0], sort_keys=True)} {world.rank} of {world.size}"
+        entropy = int.from_bytes(hashlib.sha256(text.encode()).digest())
+        self.batches.restore(dict(np.random.default_rng(entropy).bit_generator.state))
+        torch.default_generator.manual_seed(entropy % 2**63)
 
     def resume(self, content: dict[str, Any], tensors: Tensors) -> None:
         """Go back to a snapshot."""
@@ -229,9 +282,9 @@ class Trainer:
             mine = {key: parts["lazy"][f"{number}.{key}"] for key in table.state()}
             table.restore(mine)
         self.best_weights = parts["best"]
-        torch.set_rng_state(parts["torch_rng"][""])
-        self.rng.bit_generator.state = content["numpy_rng"]
-        self.objective.restore(content["objective"])
+        self._restore_generators(content["batches"], parts["torch_rng"][""])
+        if self.objective:
+            self.objective.restore(content["objective"])
         self.step, self.stale, self.best = content["step"], content["stale"], content["best"]
         self.losses, self.earlier = list(content["losses"]), content["seconds"]
         self.history = History.from_records(content["history"])

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from pmvge.batches import BatchStream
 from pmvge.encoders import EncoderSpec
 from pmvge.features import take
 from pmvge.fitting import private_rng
@@ -31,22 +32,6 @@ from pmvge.progress import watcher
 from pmvge.training import Plan, Trainer
 
 CPU = torch.device("cpu")
-
-
-class _Descended:
-    """A plain loss of a batch, as the training loop wants it."""
-
-    def __init__(self, loss: Callable[[Any], torch.Tensor]) -> None:
-        self._loss = loss
-
-    def __call__(self, batch: Any, encode: Any) -> Loss:
-        return Loss(self._loss(batch), {})
-
-    def state(self) -> dict[str, float]:
-        return {}
-
-    def restore(self, state: dict[str, float]) -> None:
-        pass
 
 
 def descend(
@@ -75,13 +60,9 @@ def descend(
     with watcher(progress) as told:
         return Trainer(
             network,
-            _Descended(loss),
-            batches,
-            np.random.default_rng(0),  # of checkpoints, which there are none of
-            lambda view, nodes: torch.empty(0),
+            lambda batch: Loss(loss(batch), {}),
+            BatchStream(batches, np.random.default_rng(0)),  # a generator that nothing draws from
             plan,
-            validate=None,
-            checkpoints=None,
             watcher=told,
         ).run()
 
