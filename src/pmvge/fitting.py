@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -13,20 +14,25 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from pmvge import storage
+from pmvge.batches import BatchStream, gatherer, how_far_ahead
 from pmvge.checkpoints import Checkpoints, fingerprint, saved_seed
+from pmvge.distributed import World, join, own_device, restarted
+from pmvge.encoded import EncodedLoss, check_precision
 from pmvge.encoders import EncoderSpec, RowTable, batch_norms
 from pmvge.errors import GraphError, ParameterError
-from pmvge.features import take
+from pmvge.features import Features
 from pmvge.graph import MultiViewGraph
 from pmvge.history import History
 from pmvge.ids import Ids
-from pmvge.likelihood import graph_log_partitions, log_alpha_hat
+from pmvge.likelihood import LogPartition, log_alpha_hat
 from pmvge.links import Pair
 from pmvge.network import (
     Choice,
     MultiViewEncoder,
+    Tell,
     ViewSchema,
     check_outputs,
     choose_encoders,
@@ -34,10 +40,11 @@ from pmvge.network import (
     schemas_of,
     set_input_scale,
 )
-from pmvge.objectives import BlockObjective, Encode, PairObjective
+from pmvge.objectives import BlockObjective, PairObjective
 from pmvge.parameters import check_parameters, pick_device, pick_seed
-from pmvge.progress import Watcher, watcher
+from pmvge.progress import Watcher, passing, watcher
 from pmvge.sampling import BlockSampler, PairSampler
+from pmvge.shards import WHOLE, Parts, check_parts
 from pmvge.split import hold_out_links
 from pmvge.training import Plan, Trainer
 
@@ -85,40 +92,55 @@ def fit(
     validation: MultiViewGraph | None,
     *,
     resume: bool,
+    sharded: bool,
 ) -> Fitted:
-    """Validate, train, and compute embeddings and alpha of the training nodes."""
+    """Validate, train, and compute embeddings and alpha of the training nodes.
+
+    In several processes each trains on its share of the links: ``graph`` itself if it is
+    ``sharded`` already, with links of its own in each of them.
+    """
     check_parameters(settings)
-    device = pick_device(settings["device"])
+    device = own_device(pick_device(settings["device"]))
+    check_precision(settings["precision"], device)
     validation = _check_graphs(graph, validation)
     if resume and settings["checkpoint_dir"] is None:
         raise ParameterError("fit(resume=True) needs checkpoint_dir, the place of the checkpoint")
-    seed = _pick_seed(settings, resume)
+    world = join(device)
+    parts = check_parts(world, graph, settings["scheme"], sharded)
+    resume = resume or (restarted() and settings["checkpoint_dir"] is not None)
+    seed = world.from_first(_pick_seed(settings, resume))
     schemas = schemas_of(graph)
     choices = choose_encoders(settings["encoder"], _default_spec(settings), schemas)
     K = int(settings["n_components"])
     kept, held = _validation_part(graph, validation, settings, seed)
+    if world.any(held is None):  # too few links in one of the parts
+        kept, held = graph, None
     with private_rng(device, seed):
         network = MultiViewEncoder(choices, schemas, K, settings["similarity"])
         set_input_scale(network, graph, choices)
         network.to(device)
         check_outputs(network, graph, K)
-        with watcher(settings["progress"]) as progress:
-            trainer = make_trainer(settings, network, kept, held, device, seed, progress)
+        with watcher(settings["progress"] and world.first) as progress:
+            trainer = make_trainer(
+                settings, network, kept, held, device, seed, progress, parts=parts
+            )
             if resume and trainer.checkpoints and (saved := trainer.checkpoints.read()):
                 trainer.resume(*saved)
             history = trainer.run()
-    embeddings = {
-        view: embed_rows(network, view, X, np.arange(n) if X is None else None, K)
-        for (view, X), n in zip(graph.views.items(), graph.sizes.values(), strict=True)
-    }
+    shown = settings["progress"] and world.first
+    own = _embed_nodes(network, graph, K, parts, shown)
+    ids, embeddings = parts.join_nodes(graph.ids, own)
+    with passing("alpha", shown) as tell:
+        rng = np.random.default_rng([seed, 4])
+        log_Z = parts.log_partitions(graph, own, embeddings, rng, tell)
     return Fitted(
         network=network,
         choices=choices,
-        schemas=schemas,
+        schemas={view: replace(schema, n=len(ids[view])) for view, schema in schemas.items()},
         n_components=K,
         embeddings=embeddings,
-        ids={view: ids.copy() for view, ids in graph.ids.items()},
-        alpha=_alphas(graph, validation, embeddings, seed),
+        ids={view: known.copy() for view, known in ids.items()},
+        alpha=_alphas(graph, validation, log_Z, parts),
         history=history,
         seed=seed,
         tables=graph.tables,
@@ -202,38 +224,49 @@ def make_trainer(
     device: torch.device,
     seed: int,
     progress: Watcher,
+    *,
+    parts: Parts = WHOLE,
 ) -> Trainer:
     """Everything that a training run needs, from the settings of an estimator."""
-    rng = np.random.default_rng([seed, 2])
+    world, share = parts.world, parts.share_of(graph)
+    own = [world.rank] if world.size > 1 else []  # every process draws for itself
+    rng = np.random.default_rng([seed, 2, *own])
     B, rate = settings["batch_size"], settings["negative_rate"]
     objective: Any
     sampler: Any
     if settings["scheme"] == "block":
-        objective = BlockObjective(graph)
+        objective = BlockObjective(share)
         n_uniform = max(1, round(rate * B))
-        sampler = BlockSampler(graph, n_links=B, n_uniform=n_uniform, rng=rng)
-        drawn, nodes = min(B, graph.n_links), 2 * (B + n_uniform)
+        sampler = BlockSampler(share, n_links=B, n_uniform=n_uniform, rng=rng)
+        drawn, nodes = min(B, share.n_links), 2 * (B + n_uniform)
     else:
-        objective = PairObjective(graph)
-        sampler = PairSampler(graph, m=B, r=rate, tau=settings["tau"], rng=rng)
+        objective = PairObjective(share)
+        sampler = PairSampler(share, m=B, r=rate, tau=settings["tau"], rng=rng)
         drawn, nodes = sampler.n_links, 2 * B
     _check_batch_norm(network, graph)
-    encode = _encoder_of(network, graph, device)
-    return Trainer(
+    lazy = _large_tables(network, graph, nodes * world.size, world)
+    trainer = Trainer(
         network,
-        objective,
-        sampler,
-        rng,
-        encode,
-        _plan(settings, graph.n_links / drawn),
-        validate=None if held is None else _validator(held, encode, seed),
-        checkpoints=_checkpoints(settings, network, graph, held, seed),
+        EncodedLoss(network, objective, device, settings["precision"]),
+        BatchStream(sampler, rng, gatherer(graph, device), ahead=how_far_ahead(graph, device)),
+        _plan(settings, world.total(share.n_links) / world.total(drawn)),
         watcher=progress,
-        lazy=_large_tables(network, graph, nodes),
+        objective=objective,
+        validate=None if held is None else _validator(held, network, device, [seed, 3, *own]),
+        checkpoints=_checkpoints(settings, network, graph, held, seed, parts),
+        lazy=lazy,
+        world=world,
+        partly_used=_partly_used(network, graph, lazy),
     )
+    if own:  # from here on dropout differs, too
+        other = np.random.default_rng([seed, 5, *own])
+        torch.default_generator.manual_seed(int(other.integers(2**63)))
+    return trainer
 
 
-def _large_tables(network: MultiViewEncoder, graph: MultiViewGraph, nodes: int) -> list[RowTable]:
+def _large_tables(
+    network: MultiViewEncoder, graph: MultiViewGraph, nodes: int, world: World
+) -> list[RowTable]:
     """Look-ups, and first layers for sparse rows, of which a batch needs a small part.
 
     ``nodes`` is the most that a batch has of a view.
@@ -246,7 +279,25 @@ def _large_tables(network: MultiViewEncoder, graph: MultiViewGraph, nodes: int) 
         for module in network.of(view).modules():
             if isinstance(module, RowTable) and module.by_rows:
                 needed[module] = needed.get(module, 0.0) + nodes * each
-    return [table for table, rows in needed.items() if len(table.weight) >= LAZY * rows]
+    return [
+        table
+        for table, rows in needed.items()
+        if len(table.weight) >= LAZY * world.mean(rows)  # the same answer in all processes
+    ]
+
+
+def _partly_used(
+    network: MultiViewEncoder, graph: MultiViewGraph, lazy: Sequence[RowTable]
+) -> bool:
+    """Whether a batch, which is of one pair, leaves weights out that an optimizer moves."""
+    apart = {id(table.weight) for table in lazy}
+
+    def moved(module: nn.Module) -> set[int]:
+        return {id(p) for p in module.parameters() if p.requires_grad} - apart
+
+    every = moved(network)
+    used = (moved(network.of(a)) | moved(network.of(b)) for a, b in graph.links)
+    return any(every - moved(network.similarity) - part for part in used)
 
 
 def _plan(settings: dict[str, Any], steps_per_epoch: float) -> Plan:
@@ -285,55 +336,57 @@ def _check_batch_norm(network: MultiViewEncoder, graph: MultiViewGraph) -> None:
             )
 
 
-def _encoder_of(network: MultiViewEncoder, graph: MultiViewGraph, device: torch.device) -> Encode:
-    """What objectives call: nodes of a view to embeddings."""
-    norms = {view: batch_norms(network.of(view)) for view in graph.view_names}
-
-    def encode(view: str, nodes: NDArray[np.int64]) -> torch.Tensor:
-        X = graph.views[view]
-        x = torch.from_numpy(nodes).to(device) if X is None else take(X, nodes, device)
-        if len(nodes) > 1 or not network.training or not norms[view]:
-            y: torch.Tensor = network(view, x)
-            return y
-        # One row has no batch statistics: use the running ones.
-        for norm in norms[view]:
-            norm.eval()
-        y = network(view, x)
-        for norm in norms[view]:
-            norm.train()
-        return y
-
-    return encode
-
-
-def _validator(held: MultiViewGraph, encode: Encode, seed: int) -> Callable[[], float]:
+def _validator(
+    held: MultiViewGraph, network: MultiViewEncoder, device: torch.device, seed: list[int]
+) -> Callable[[], float]:
     """The gain on held-out links: the profile likelihood per unit of weight, on fixed blocks."""
-    rng = np.random.default_rng([seed, 3])
+    rng = np.random.default_rng(seed)
     size = VALIDATION_BLOCK
     batches = list(BlockSampler(held, n_links=size, n_uniform=size, rng=rng).each_pair())
     share = {pair: links.total / held.total_weight for pair, links in held.links.items()}
-    objective = BlockObjective(held)
+    loss = EncodedLoss(network, BlockObjective(held), device)
+    gather = gatherer(held, device)
 
     def validate() -> float:
-        return -sum(share[batch.pair] * float(objective(batch, encode).value) for batch in batches)
+        return -sum(share[batch.pair] * float(loss(gather(batch)).value) for batch in batches)
 
     return validate
+
+
+def _embed_nodes(
+    network: MultiViewEncoder, graph: MultiViewGraph, K: int, parts: Parts, shown: bool
+) -> dict[str, NDArray[np.float32]]:
+    """The embeddings of all nodes, or of those that this process has."""
+    vectors = {}
+    for view, X in graph.views.items():
+        with passing(f"embedding {view}", shown) as tell:
+            embed = partial(_embed_range, network, view, X, K, tell)
+            vectors[view] = parts.divide(view, graph.sizes[view], embed)
+    return vectors
+
+
+def _embed_range(
+    network: MultiViewEncoder, view: str, X: Features | None, K: int, tell: Tell | None, rows: slice
+) -> NDArray[np.float32]:
+    if X is None:
+        return embed_rows(network, view, None, np.arange(rows.start, rows.stop), K, tell=tell)
+    return embed_rows(network, view, X[rows], None, K, tell=tell)
 
 
 def _alphas(
     graph: MultiViewGraph,
     validation: MultiViewGraph | None,
-    Y: Mapping[str, NDArray[np.float32]],
-    seed: int,
+    log_Z: Mapping[Pair, LogPartition],
+    parts: Parts,
 ) -> dict[Pair, Alpha]:
     """alpha-hat over all links given, those held out for validation included."""
-    rng = np.random.default_rng([seed, 4])
     alphas = {}
-    for pair, log_Z in graph_log_partitions(graph, Y, rng=rng).items():
+    for pair, found in log_Z.items():
         total = graph.links[pair].total
         if validation is not None and pair in validation.links:
             total += validation.links[pair].total
-        alphas[pair] = Alpha(log_alpha_hat(total, log_Z.value), log_Z.standard_error, total)
+        total = parts.total(total)
+        alphas[pair] = Alpha(log_alpha_hat(total, found.value), found.standard_error, total)
     return alphas
 
 
@@ -352,6 +405,7 @@ def _checkpoints(
     graph: MultiViewGraph,
     held: MultiViewGraph | None,
     seed: int,
+    parts: Parts,
 ) -> Checkpoints | None:
     if settings["checkpoint_dir"] is None:
         return None
@@ -359,6 +413,6 @@ def _checkpoints(
         storage.make_folder(Path(settings["checkpoint_dir"]), "checkpoint"),
         settings["checkpoint_steps"],
         settings["checkpoint_seconds"],
-        fingerprint(settings, network, graph, held, seed),
+        parts.mark(fingerprint(settings, network, graph, held, seed)),
         seed,
     )

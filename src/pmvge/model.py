@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -14,16 +16,17 @@ from torch import nn
 
 from pmvge import likelihood
 from pmvge.background import Background
-from pmvge.embeddings import Embeddings, top_k
+from pmvge.embeddings import Embeddings, save_whole, stream, top_k
 from pmvge.encoders import EncoderSpec
 from pmvge.errors import InputError, NotFitted, StorageError, choose
-from pmvge.features import check_rows
+from pmvge.features import CHUNK, check_rows
 from pmvge.fitting import Fitted, fit
 from pmvge.graph import MultiViewGraph
 from pmvge.history import History
 from pmvge.ids import Ids, trained_positions
 from pmvge.links import Pair
 from pmvge.network import ViewSchema, describe_choice, embed_rows
+from pmvge.progress import passing
 from pmvge.saving import load_model, save_model
 
 Encoder = str | EncoderSpec | dict[str, str | EncoderSpec | nn.Module]
@@ -85,10 +88,14 @@ class PMvGE(BaseEstimator):
         Where, and how often, the state of training is written, for ``fit(graph, resume=True)``.
     device
         "auto", "cpu", "cuda" or "mps".
+    precision
+        Of the encoders' products in training: "float32", or "bfloat16" where that works, which
+        is tried first.
     random_state
         Seed, or numpy generator. The same seed and thread count give the same bits.
     progress
-        Show a progress bar while fitting, if the error stream is a terminal.
+        Show a progress bar while fitting, and whenever embedding, searching or judging takes more
+        than a second, if the error stream is a terminal.
 
     Attributes
     ----------
@@ -178,6 +185,7 @@ class PMvGE(BaseEstimator):
         checkpoint_steps: int | None = None,
         checkpoint_seconds: float | None = 60.0,
         device: str = "auto",
+        precision: str = "float32",
         random_state: Any = None,
         progress: bool = True,
     ) -> None:
@@ -209,6 +217,7 @@ class PMvGE(BaseEstimator):
         self.checkpoint_steps = checkpoint_steps
         self.checkpoint_seconds = checkpoint_seconds
         self.device = device
+        self.precision = precision
         self.random_state = random_state
         self.progress = progress
 
@@ -218,8 +227,12 @@ class PMvGE(BaseEstimator):
         validation: MultiViewGraph | None = None,
         *,
         resume: bool = False,
+        sharded: bool = False,
     ) -> Self:
         """Learn encoders and alpha.
+
+        Started by ``torchrun``, all processes train one model together, each on its share of the
+        links; after a restart they go on from the checkpoint.
 
         Parameters
         ----------
@@ -231,8 +244,13 @@ class PMvGE(BaseEstimator):
             computed from all links, so a link should not stand in both graphs.
         resume
             Go on from the checkpoint in ``checkpoint_dir``, if there is one.
+        sharded
+            In several processes: ``graph`` and ``validation`` hold only this process's own links.
+            All nodes of featureless views are in every process; views with features may have
+            other nodes in each.
         """
-        self._take(fit(self.get_params(deep=False), graph, validation, resume=resume))
+        settings = self.get_params(deep=False)
+        self._take(fit(settings, graph, validation, resume=resume, sharded=sharded))
         return self
 
     def __sklearn_clone__(self) -> Self:
@@ -261,12 +279,43 @@ class PMvGE(BaseEstimator):
         ``embed(a) @ embed(b).T`` is :math:`g`, any learned scale included. For a featureless view
         X are ids that were in training.
         """
+        self._known(view)
+        with passing(f"embedding {view}", self.progress) as tell:
+            return self._embed(view, X, tell)
+
+    def embed_to(self, path: str | Path, view: str, X: Any, ids: Any = None) -> int:
+        """Embed any number of rows and write ids and vectors to a Parquet file; return how many.
+
+        The vectors are those of :meth:`embed`, but only some thousands of rows are held, and
+        checked, at a time: X may be a memory map larger than memory, or an iterator of blocks of
+        rows, or of pairs ``(ids, rows)`` as :func:`pmvge.tables.read_rows` yields them.
+
+        ``ids`` are the ids of all rows; without them rows are numbered from 0. Repeats are not
+        looked for. For a featureless view X are ids, and there are no others. The file has the
+        columns ``id`` and ``vector``, for :meth:`Embeddings.load <pmvge.Embeddings.load>`. It is
+        replaced in one step, when all rows are embedded: an error leaves what was there before.
+        """
         schema = self._known(view)
-        if schema.row_shape is None:
+        shape, K = schema.row_shape, self._fitted.n_components
+        if shape is None:  # ids are all there is
+            blocks = X if isinstance(X, Iterator) else [(X, None)]
+            X = (block if isinstance(block, tuple) else (block, None) for block in blocks)
+        wide = K if shape is None or schema.sparse else max(K, math.prod(shape))
+        with passing(f"embedding {view}", self.progress) as tell:
+            embed = partial(self._embed, view)
+            parts = stream(f"view {view!r}", X, ids, embed, max(1, CHUNK // wide), tell=tell)
+            return save_whole(Path(path), parts)
+
+    def _embed(
+        self, view: str, X: Any, tell: Callable[[int, int], None] | None = None
+    ) -> NDArray[np.float32]:
+        """What :meth:`embed` does, for a view that is known."""
+        shape, fitted = self._fitted.schemas[view].row_shape, self._fitted
+        if shape is None:
             return self.embeddings_[view][trained_positions(view, self.ids_[view], X)]
-        checked = check_rows(view, X, schema.row_shape)
+        checked = check_rows(view, X, shape)
         try:
-            return embed_rows(self._fitted.network, view, checked, None, self._fitted.n_components)
+            return embed_rows(fitted.network, view, checked, None, fitted.n_components, tell=tell)
         except (RuntimeError, IndexError, TypeError, ValueError) as error:  # a module of the user's
             raise InputError(f"view {view!r}: its encoder failed on these rows: {error}") from error
 
@@ -299,11 +348,13 @@ class PMvGE(BaseEstimator):
         self._known(among)
         log_alpha = self.log_alpha_of(view, among) if by == "intensity" else 0.0
         queries = self.embed(view, X)
-        if candidates is None:
-            pool = Embeddings(self.ids_[among], self.embeddings_[among])
-            ids, g = pool.nearest(queries, k)
-        else:
-            ids, g = top_k(queries, self.embed(among, candidates), k)
+        pool = None if candidates is None else self.embed(among, candidates)
+        with passing(f"searching {among}", self.progress) as tell:
+            if pool is None:
+                trained = Embeddings(self.ids_[among], self.embeddings_[among])
+                ids, g = trained.nearest(queries, k, tell=tell)
+            else:
+                ids, g = top_k(queries, pool, k, tell=tell)
         if by == "similarity":
             return ids, g.astype(np.float64)
         with np.errstate(over="ignore"):
@@ -322,15 +373,21 @@ class PMvGE(BaseEstimator):
     def log_likelihood(
         self, graph: MultiViewGraph, *, by_pair: bool = False
     ) -> float | dict[Pair, float]:
-        r"""Exact :math:`\ell_n = \sum_{I_n} [w \log\mu - \mu]` of a graph; its nodes may be new."""
+        r"""Exact :math:`\ell_n = \sum_{I_n} [w \log\mu - \mu]` of a graph; its nodes may be new.
+
+        All pairs count, linked or not: the time it takes grows with ``graph.n_terms``, the product
+        of the views' sizes. Memory is needed for the embeddings and little else.
+        """
         if not isinstance(graph, MultiViewGraph):
             raise InputError(f"expected a MultiViewGraph, got {type(graph).__name__}")
         log_alpha = {pair: self.log_alpha_of(*pair) for pair in graph.links}
-        values = likelihood.log_likelihood(graph, self.embed_graph(graph), log_alpha)
+        Y = self.embed_graph(graph)
+        with passing("log-likelihood", self.progress) as tell:
+            values = likelihood.log_likelihood(graph, Y, log_alpha, tell=tell)
         return values if by_pair else sum(values.values())
 
     def score(self, graph: MultiViewGraph, y: Any = None) -> float:
-        """The mean log-likelihood per pair term; higher is better."""
+        """The mean :meth:`log_likelihood` per pair term; higher is better."""
         return self.log_likelihood(graph) / max(1, graph.n_terms)
 
     def embed_graph(self, graph: MultiViewGraph) -> dict[str, NDArray[np.float32]]:

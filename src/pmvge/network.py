@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +15,15 @@ from torch import nn
 
 from pmvge.encoders import KINDS, MLP, EncoderSpec, Identity, build_encoder
 from pmvge.errors import ParameterError, choose
-from pmvge.features import Features, SparseRows, take
+from pmvge.features import CHUNK, Features, SparseRows, row_shape, take
 from pmvge.graph import MultiViewGraph
 from pmvge.similarity import build_similarity
 
 ROWS = 4096  # rows encoded at once when a whole view is embedded
+IN_PLACE = {nn.ReLU: torch.relu_, nn.Tanh: torch.tanh_, nn.Sigmoid: torch.sigmoid_}
 
 Choice = EncoderSpec | nn.Module
+Tell = Callable[[int, int], None]  # rows done, and all of them
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,11 @@ class MultiViewEncoder(nn.Module):
             self.encoders.append(encoder)
         self.similarity = build_similarity(similarity)
 
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The views that it encodes."""
+        return tuple(self._position)
+
     def of(self, view: str) -> nn.Module:
         """The encoder of a view."""
         return self.encoders[self._position[view]]
@@ -134,7 +142,10 @@ class MultiViewEncoder(nn.Module):
         encoder = self.of(view)
         if isinstance(x, SparseRows) and not isinstance(encoder, MLP | Identity):
             x = x.to_dense()  # a module of the user's: the batch alone becomes dense
-        y: torch.Tensor = self.similarity(encoder(x))
+        f = encoder(x)
+        if f.dtype is torch.bfloat16:  # only the encoder's products are in low precision
+            f = f.float()
+        y: torch.Tensor = self.similarity(f)
         return y
 
 
@@ -199,24 +210,62 @@ def check_outputs(network: MultiViewEncoder, graph: MultiViewGraph, n_out: int) 
 
 
 def encode_chunks(
-    network: MultiViewEncoder, view: str, X: Features | None, positions: NDArray[np.int64] | None
+    network: MultiViewEncoder,
+    view: str,
+    X: Features | None,
+    positions: NDArray[np.int64] | None,
+    *,
+    tell: Tell | None = None,
 ) -> Iterator[NDArray[np.float32]]:
     """Embeddings of rows of X (all, or at ``positions``), a few thousand rows at a time.
 
     A featureless view has no X: its ``positions`` are what is embedded.
     """
     device = next(network.parameters(), torch.empty(0)).device
-    n = len(positions) if positions is not None else 0 if X is None else int(X.shape[0])
+    n = _count(X, positions)
+    step = _chunk_rows(X, network.of(view))
     network.eval()
-    for start in range(0, n, ROWS):
-        part = slice(start, min(start + ROWS, n))
+    for start in range(0, n, step):
+        part = slice(start, min(start + step, n))
         with torch.no_grad():
             if X is None and positions is not None:
                 x: Any = torch.from_numpy(positions[part]).to(device)
             else:
                 assert X is not None
                 x = take(X, part if positions is None else positions[part], device)
-            yield network(view, x).float().cpu().numpy()
+            y = _encode(network, view, x).float().cpu().numpy()
+        if tell is not None:
+            tell(part.stop, n)
+        yield y
+
+
+def _encode(network: MultiViewEncoder, view: str, x: Any) -> torch.Tensor:
+    """``network(view, x)`` without gradients; the activations of a built-in encoder in place.
+
+    Memory for a second copy of its widest layer would take longer than the activation itself.
+    """
+    y: torch.Tensor
+    if isinstance(encoder := network.of(view), MLP):
+        y = encoder.input(x)
+        for layer in encoder.layers:
+            y = IN_PLACE.get(type(layer), layer)(y)
+        y = network.similarity(y)
+    else:
+        y = network(view, x)
+    return y
+
+
+def _count(X: Features | None, positions: NDArray[np.int64] | None) -> int:
+    if positions is not None:
+        return len(positions)
+    return 0 if X is None else int(X.shape[0])
+
+
+def _chunk_rows(X: Features | None, encoder: nn.Module) -> int:
+    """How many rows to encode at once: fewer if they are wide, such as images."""
+    if X is None or (not _is_dense(X) and isinstance(encoder, MLP)):  # nothing wide is made
+        return ROWS
+    return max(1, min(ROWS, CHUNK // math.prod(row_shape(X))))
 
 
 def embed_rows(
@@ -225,7 +274,15 @@ def embed_rows(
     X: Features | None,
     positions: NDArray[np.int64] | None,
     n_out: int,
+    *,
+    tell: Tell | None = None,
 ) -> NDArray[np.float32]:
     """The embeddings of :func:`encode_chunks` in one array (n, K)."""
-    parts = list(encode_chunks(network, view, X, positions))
-    return np.concatenate(parts) if parts else np.empty((0, n_out), np.float32)
+    Y = np.empty((0, n_out), np.float32)
+    start = 0
+    for part in encode_chunks(network, view, X, positions, tell=tell):
+        if not start:
+            Y = np.empty((_count(X, positions), part.shape[1]), np.float32)
+        Y[start : start + len(part)] = part
+        start += len(part)
+    return Y

@@ -7,6 +7,8 @@ import os
 # Threads that wait for each other should soon sleep, not spin: on a machine that does other work,
 # too, spinning makes training many times slower. To be said before torch is loaded.
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+if "TORCHELASTIC_RUN_ID" in os.environ:  # else every process warns of what is meant to be so
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 import sys
 from typing import Annotated
@@ -15,6 +17,7 @@ import typer
 
 from pmvge import PmvgeError, __version__
 from pmvge.cli import datasets
+from pmvge.cli.common import visible
 from pmvge.cli.demo import demo
 from pmvge.cli.embed import embed
 from pmvge.cli.evaluate import evaluate
@@ -84,5 +87,5 @@ def main() -> None:
             raise
         told = " ".join((complaint() if complaint else str(error)).split())
         if told or not complaint:  # a complaint without words has shown the help instead
-            print(f"pmvge: {told or type(error).__name__}", file=sys.stderr)
+            print(f"pmvge: {visible(told) or type(error).__name__}", file=sys.stderr)
         sys.exit(2)

@@ -7,6 +7,7 @@ import math
 import os
 import shlex
 import tomllib
+import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from pmvge import PMvGE
 from pmvge.background import Background, load_background
@@ -34,11 +36,28 @@ COLUMNS = {
 }
 
 
+def visible(value: object) -> str:
+    r"""What a table says, on a terminal: control characters would steer it, so they are spelt out.
+
+    >>> visible("film\x1b[2J\n")
+    'film\\x1b[2J\\n'
+    """
+    return "".join(
+        c.encode("unicode_escape").decode() if unicodedata.category(c) == "Cc" else c
+        for c in str(value)
+    )
+
+
+def cell(value: object) -> Text:
+    """The same in a table: brackets in it are no markup."""
+    return Text(visible(value))
+
+
 def tell(notes: Iterable[str]) -> None:
     """Say something on the error stream, where it disturbs no results."""
     console = Console(stderr=True, highlight=False)
     for note in notes:
-        console.print(f"[yellow]note:[/] {escape(note)}", soft_wrap=True)
+        console.print(f"[yellow]note:[/] {escape(visible(note))}", soft_wrap=True)
 
 
 def bold(path: Path) -> str:
@@ -149,7 +168,7 @@ def results_table(results: Mapping[str, Any], title: str) -> Table:
     for pair, row in rows.items():
         values = (row.get(key, math.nan) for key in keys)
         table.add_row(
-            pair.replace(",", " - "),
+            cell(pair.replace(",", " - ")),
             f"{row['links']:,}",
             *(f"{value:.4g}" if abs(value) >= 10 else f"{value:.3f}" for value in values),
         )

@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
+import pyarrow
 import typer
+from pyarrow import parquet
 from rich.console import Console
 
-from pmvge import PMvGE, storage
+from pmvge import PMvGE
 from pmvge.cli.common import AsJson, Model, bold, print_json, tell, writable
-from pmvge.embeddings import Embeddings, save_stream
+from pmvge.embeddings import Embeddings, save_whole
 from pmvge.errors import ParameterError
+from pmvge.progress import Pass
 from pmvge.tables import read_rows
 from pmvge.tables.blocks import Notes
 
@@ -38,18 +41,17 @@ def embed(
     writable(output, folder=False)
     loaded = PMvGE.load(model)
     notes: Notes = Counter()
-    counts: list[int] = []
-    storage.replace_file(
-        output,
-        lambda path: counts.append(save_stream(path, embedded(loaded, view, table, notes))),
-    )
+    loaded.progress = False  # one bar for all rows
+    with Pass(f"embedding {view}") as bar:
+        parts = _watched(embedded(loaded, view, table, notes), bar, _count(table))
+        rows = save_whole(output, parts)
     tell(strange_values(view, notes))
     if as_json:
-        facts = {"output": str(output), "rows": counts[0], "n_components": loaded.n_components}
+        facts = {"output": str(output), "rows": rows, "n_components": loaded.n_components}
         print_json({**facts, "notes": strange_values(view, notes)})
         return
     Console(highlight=False).print(
-        f"{counts[0]:,} rows of {view}: vectors of {loaded.n_components} numbers in "
+        f"{rows:,} rows of {view}: vectors of {loaded.n_components} numbers in "
         f"{bold(output)}, columns id and vector",
         soft_wrap=True,
     )
@@ -59,6 +61,22 @@ def embedded(model: PMvGE, view: str, table: str, notes: Notes) -> Iterator[Embe
     """Ids and vectors of a raw table, some thousands of rows at a time."""
     for ids, X in read_rows(model.tables_, view, table, notes=notes):
         yield Embeddings(ids, model.embed(view, ids if X is None else X))
+
+
+def _watched(parts: Iterator[Embeddings], bar: Pass, total: int | None) -> Iterator[Embeddings]:
+    done = 0
+    for part in parts:
+        yield part
+        done += len(part)
+        bar(done, total)
+
+
+def _count(table: str) -> int | None:
+    """The number of rows, if that can be known without reading them: of a Parquet file."""
+    try:
+        return int(parquet.read_metadata(table).num_rows)
+    except (OSError, pyarrow.ArrowException):
+        return None
 
 
 def strange_values(view: str, notes: Notes) -> list[str]:

@@ -16,6 +16,7 @@ from pmvge.cli.common import (
     print_json,
     results_table,
     tell,
+    visible,
 )
 from pmvge.errors import InputError, ParameterError
 from pmvge.evaluation.held_out import evaluate_held_out, merged
@@ -93,7 +94,7 @@ def evaluate(
     console = Console(highlight=False)
     console.print(results_table(results, "Held-out links"))
     for name, row in results["pairs"].items():
-        said = f"{name}: {row['links']:,} links of {row['queries']:,} queries"
+        said = f"{visible(name)}: {row['links']:,} links of {row['queries']:,} queries"
         if "sampled_queries" in row:
             said += f", a sample of {row['sampled_queries']:,} rows"
         console.print(f"{said}; expected weights times {row['exposure']:.4g}", markup=False)

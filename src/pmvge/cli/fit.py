@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,13 +26,14 @@ from pmvge.cli.common import (
     tell,
     writable,
 )
-from pmvge.cli.flags import LinkFlags, Settings, Strict, Views, project_from
+from pmvge.cli.flags import LinkFlags, Settings, Spill, Strict, Views, project_from
 from pmvge.cli.init import describe
+from pmvge.distributed import common_seed, is_first, launched_as
 from pmvge.errors import InputError, ParameterError, StorageError, choose
 from pmvge.evaluation.held_out import evaluate_background
 from pmvge.parameters import pick_seed
 from pmvge.split import hold_out_links
-from pmvge.tables import Project, Tables, read_tables
+from pmvge.tables import Project, Tables, read_tables, share_links
 from pmvge.tables.sketch import Sketch
 
 
@@ -52,6 +54,13 @@ def fit(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where an interrupted fit stopped.")
     ] = False,
+    spill: Spill = None,
+    sharded: Annotated[
+        bool,
+        typer.Option(
+            "--sharded", help="Started by torchrun: each process reads its share of the link files."
+        ),
+    ] = False,
     strict: Strict = False,
     as_json: AsJson = False,
 ) -> None:
@@ -62,19 +71,25 @@ def fit(
     Without a project file: pmvge fit --view movies=movies.csv --view users=users.parquet
     --links users,movies=ratings.csv:weight=rating -o model/
     """
-    console = Console(quiet=as_json, highlight=False)
+    first = is_first()  # of several processes, one speaks and writes
+    console = Console(quiet=as_json or not first, highlight=False)
     described = project_from(project, view, links)
     settings = parse_settings(set_ or [], described.model)
     fraction = pick_fraction(settings, validation)
+    if sharded:
+        described = share_links(described, *launched_as())
     writable(output, folder=True)
-    tables = read_tables(described, strict=strict)
+    with Console(stderr=True).status("Reading the tables") if spill and first else nullcontext():
+        tables = read_tables(described, strict=strict, spill=spill)
     if view or links:
         for line in describe(Sketch(tables.project, {}, {})):
             console.print(line, soft_wrap=True, markup=False)
-    tell(tables.notes())
+    tell(tables.notes() if first else [])
     console.print(tables.graph, markup=False)
     started = time.perf_counter()
-    model, background = train(tables, settings, fraction, output, resume)
+    model, background = train(tables, settings, fraction, output, resume, sharded=sharded)
+    if not first:
+        return
     model.save(output, background=background)
     shutil.rmtree(output / "checkpoint", ignore_errors=True)
     seconds = time.perf_counter() - started
@@ -106,20 +121,27 @@ def pick_fraction(settings: dict[str, Any], validation: float | None) -> float:
 
 
 def train(
-    tables: Tables, settings: Mapping[str, Any], fraction: float, output: Path, resume: bool
+    tables: Tables,
+    settings: Mapping[str, Any],
+    fraction: float,
+    output: Path,
+    resume: bool,
+    *,
+    sharded: bool = False,
 ) -> tuple[PMvGE, Background]:
     """Fit a model with held-out links and checkpoints; say how to go on after an interruption."""
     settings = {"random_state": 0, "checkpoint_dir": output / "checkpoint", **settings}
     place = Path(settings["checkpoint_dir"])
-    if resume and not storage.exists(place, "checkpoint"):
+    if resume and is_first() and not storage.exists(place, "checkpoint"):
         tell([f"{place}: no fit was interrupted here: a new one begins"])
     if settings["random_state"] is None:  # drawn once: the links held out must stay the same
-        settings["random_state"] = (saved_seed(place) if resume else None) or pick_seed(None)
+        saved = saved_seed(place) if resume else None
+        settings["random_state"] = saved or common_seed() or pick_seed(None)
     settings["encoder"] = encoders_for(tables.project, tables.graph, settings.get("encoder", "mlp"))
     kept, held = split_links(tables.graph, fraction, settings["random_state"])
     model = PMvGE(**settings)
     try:
-        model.fit(kept, held, resume=resume)
+        model.fit(kept, held, resume=resume, sharded=sharded)
     except KeyboardInterrupt:
         learned = (
             f"What was learned so far is in {place}; the same command with --resume goes on from "
@@ -127,7 +149,7 @@ def train(
             if storage.exists(place, "checkpoint")
             else "Nothing was learned yet."
         )
-        Console(stderr=True).print(
+        Console(stderr=True, quiet=not is_first()).print(
             f"\nStopped. {learned}",
             markup=False,
             highlight=False,

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from pmvge import storage
-from pmvge.cli.common import AsJson, as_typed, bold, print_json, tell, writable
+from pmvge.cli.common import AsJson, as_typed, bold, print_json, tell, visible, writable
 from pmvge.errors import StorageError
 from pmvge.tables.sketch import Sketch, sketch_project
 from pmvge.tables.writing import folded, project_text
@@ -73,4 +73,4 @@ def describe(sketch: Sketch) -> list[str]:
         left, right = table.columns or ("?", "?")
         weight = f"{table.aggregate} of {table.weight}" if table.weight else "rows counted"
         lines.append(f"links {','.join(pair)}: {table.source}, {left} - {right}, {weight}")
-    return lines
+    return [visible(line) for line in lines]

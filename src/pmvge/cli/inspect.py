@@ -9,7 +9,7 @@ from rich.table import Table
 
 from pmvge import PMvGE
 from pmvge.background import Background
-from pmvge.cli.common import AsJson, Model, bold, load, print_json
+from pmvge.cli.common import AsJson, Model, bold, cell, load, print_json
 
 
 def inspect(model: Model, as_json: AsJson = False) -> None:
@@ -56,7 +56,7 @@ def _columns(model: PMvGE) -> dict[str, dict[str, str]]:
 def _views(facts: dict[str, Any]) -> Table:
     table = Table("view", "entities", "features", "encoder", title="Views", title_justify="left")
     for name, view in facts["views"].items():
-        table.add_row(name, f"{view['n']:,}", view["features"], view["encoder"])
+        table.add_row(cell(name), f"{view['n']:,}", cell(view["features"]), cell(view["encoder"]))
     return table
 
 
@@ -67,5 +67,5 @@ def _alpha(facts: dict[str, Any]) -> Table:
         links = facts["links"].get(pair)
         error = f"{entry['relative_error']:.1%}" if entry["relative_error"] else "exact"
         counts = [f"{links['links']:,}", f"{links['held_out']:,}"] if links else ["-", "-"]
-        table.add_row(pair.replace(",", " - "), f"{entry['alpha']:.4g}", error, *counts)
+        table.add_row(cell(pair.replace(",", " - ")), f"{entry['alpha']:.4g}", error, *counts)
     return table

@@ -14,7 +14,17 @@ from scipy import sparse
 
 from pmvge import PMvGE
 from pmvge.background import Background
-from pmvge.cli.common import AsJson, Model, background_of, load, plain_id, print_json, tell
+from pmvge.cli.common import (
+    AsJson,
+    Model,
+    background_of,
+    cell,
+    load,
+    plain_id,
+    print_json,
+    tell,
+    visible,
+)
 from pmvge.cli.embed import embedded, strange_values
 from pmvge.embeddings import Embeddings, top_k
 from pmvge.errors import InputError, ParameterError, choose
@@ -162,12 +172,12 @@ def _selves(positions: NDArray[np.int64], n: int) -> sparse.csr_array:
 
 
 def _show(result: dict[str, Any], view: str, among: str, key: str, known: bool) -> None:
-    table = Table(title=f"{view} {result['id']}: best of {among}", title_justify="left")
+    table = Table(title=visible(f"{view} {result['id']}: best of {among}"), title_justify="left")
     table.add_column("id", no_wrap=True)
     table.add_column(key.replace("_", " "), justify="right")
     if known:
         table.add_column("linked already?")
     for partner in result["partners"]:
         mark = ["yes" if partner["known"] else ""] if known else []
-        table.add_row(str(partner["id"]), f"{partner[key]:.4g}", *mark)
+        table.add_row(cell(partner["id"]), f"{partner[key]:.4g}", *mark)
     Console(highlight=False, markup=False).print(table)

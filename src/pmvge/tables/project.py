@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pmvge.errors import ParameterError, TableError, choose
-from pmvge.tables.sources import Source, as_source
+from pmvge.tables.sources import Source, as_source, find
 
 KINDS = ("numeric", "date", "category", "text", "vector")
 AGGREGATES = ("sum", "count", "max")
@@ -113,6 +113,33 @@ class Project:
     links: Mapping[tuple[str, str], LinkTable]
     model: Mapping[str, Any] = field(default_factory=dict)
     folder: Path = Path()
+
+
+def share_links(project: Project, rank: int, size: int) -> Project:
+    """The project with the link files of one of several processes: every ``size``-th of a glob's.
+
+    Shares must be alike, so that the files of each table must divide by the number of processes.
+    """
+    shared = {}
+    for (a, b), table in project.links.items():
+        where = f"links {a},{b} ({table.source})"
+        if table.source.path is None:
+            raise TableError(f"{where}: only files, named by a glob, can be shared by processes")
+        files = find(project.folder, table.source.path)
+        if len(files) % size:
+            fit = [str(n) for n in range(1, len(files) + 1) if len(files) % n == 0]
+            raise TableError(
+                f"{where}: {len(files)} files cannot be shared equally by {size} processes; start "
+                f"{' or '.join(fit)}, or cut the links into another number of files"
+            )
+        for view in (a, b):
+            if project.views[view].source is None:
+                raise TableError(
+                    f"view {view}: the link files of one process do not name all ids: give the "
+                    "view a table with them"
+                )
+        shared[a, b] = replace(table, source=replace(table.source, share=(rank, size)))
+    return replace(project, links=shared)
 
 
 def read_project(path: str | Path) -> Project:

@@ -40,6 +40,7 @@ class Source:
     """One table: ``path``; or ``database`` and ``table`` or ``query``; or ``query``; or ``frame``.
 
     A query alone selects from files, which it names in quotes: ``SELECT * FROM 'films.csv'``.
+    ``share`` is (k, n) for every n-th of a glob's files from the k-th on.
     """
 
     path: str | None = None
@@ -47,6 +48,7 @@ class Source:
     table: str | None = None
     query: str | None = None
     frame: Any = None
+    share: tuple[int, int] = (0, 1)
 
     def __str__(self) -> str:
         if self.database is not None:
@@ -68,12 +70,15 @@ def as_source(given: Any) -> Source:
 
 
 @contextmanager
-def workbench(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A DuckDB of our own that may spill to disk; file names in queries are those of ``folder``."""
-    with TemporaryDirectory(prefix="pmvge-") as spill:
+def workbench(folder: Path, spill: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A DuckDB of our own; file names in queries are those of ``folder``.
+
+    What does not fit into memory goes to a temporary folder, inside ``spill`` if that is given.
+    """
+    with TemporaryDirectory(prefix="pmvge-", dir=spill) as temporary:
         # A name in a query is a table or a file, never a variable of the Python around it.
         db = duckdb.connect(
-            ":memory:", config={"temp_directory": spill, "python_enable_replacements": False}
+            ":memory:", config={"temp_directory": temporary, "python_enable_replacements": False}
         )
         try:
             db.execute(f"SET file_search_path = {literal(str(folder))}")
@@ -93,7 +98,8 @@ def stage(db: duckdb.DuckDBPyConnection, name: str, source: Source, folder: Path
         elif source.query is not None:
             db.execute(f"CREATE TEMP VIEW {quoted(name)} AS {source.query}")
         else:
-            selection = _scan_files(where, _find(folder, source.path or ""))
+            first, every = source.share
+            selection = _scan_files(where, find(folder, source.path or "")[first::every])
             db.execute(f"CREATE TEMP VIEW {quoted(name)} AS SELECT * FROM {selection}")
         described = db.execute(f"DESCRIBE {quoted(name)}").fetchall()
     return {str(row[0]): str(row[1]) for row in described}
@@ -119,7 +125,8 @@ def readable(where: str) -> Iterator[None]:
 # -- files --------------------------------------------------------------------------------------
 
 
-def _find(folder: Path, name: str) -> list[Path]:
+def find(folder: Path, name: str) -> list[Path]:
+    """The files of a name or a glob, in the order of their names."""
     if not name or "\0" in name:
         raise TableError(f"expected the name of a file, got {name!r}")
     exact = folder / name  # a name with brackets in it may be just a name

@@ -1,0 +1,157 @@
+"""Graphs that lie in parts: every process has links of its own, and perhaps nodes of its own.
+
+A process draws from its own part, with the densities of that part, and its estimate of Z is right
+for the pairs of its nodes. What the parts have in common is checked here before training, and what
+they found is put together after it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pmvge.distributed import World
+from pmvge.errors import GraphError, ParameterError
+from pmvge.graph import MultiViewGraph
+from pmvge.ids import Ids
+from pmvge.likelihood import EXACT_TERMS, LogPartition, Tell, graph_log_partitions, log_partition
+from pmvge.links import Pair
+
+Vectors = dict[str, NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How a graph lies in the processes of a world."""
+
+    world: World
+    sharded: bool  # every process has links of its own; else all have the whole graph
+    divided: frozenset[str] = frozenset()  # views of which every process has nodes of its own
+
+    def share_of(self, graph: MultiViewGraph) -> MultiViewGraph:
+        """What this process draws from."""
+        return graph if self.sharded else self.world.share_of(graph)
+
+    def mark(self, fingerprint: str) -> str:
+        """One fingerprint of all parts."""
+        if not self.sharded or self.world.size == 1:
+            return fingerprint
+        return hashlib.sha256(b" ".join(self.world.gather(fingerprint.encode()))).hexdigest()
+
+    def total(self, weight: float) -> float:
+        """The weight of all parts together."""
+        return self.world.total(weight) if self.sharded else weight
+
+    def divide(
+        self, view: str, n: int, embed: Callable[[slice], NDArray[np.float32]]
+    ) -> NDArray[np.float32]:
+        """Embeddings of a view's n nodes; processes that have the same nodes share the work."""
+        world = self.world
+        if world.size == 1 or view in self.divided:
+            return embed(slice(0, n))
+        edges = [n * rank // world.size for rank in range(world.size + 1)]
+        own = torch.from_numpy(embed(slice(*edges[world.rank : world.rank + 2])))
+        return np.concatenate([part.cpu().numpy() for part in world.gather_rows(own)])
+
+    def join_nodes(self, ids: Mapping[str, Ids], Y: Vectors) -> tuple[dict[str, Ids], Vectors]:
+        """Ids and embeddings of all nodes, wherever they lie, in the order of their ids."""
+        joined, vectors = dict(ids), dict(Y)
+        for view in sorted(self.divided):
+            every = np.concatenate([_read(part) for part in self.world.gather(_text(ids[view]))])
+            rows = np.concatenate([_read(part) for part in self.world.gather(_text(Y[view]))])
+            joined[view], first = np.unique(every, return_index=True)
+            vectors[view] = rows[first]
+        return joined, vectors
+
+    def log_partitions(
+        self,
+        graph: MultiViewGraph,
+        own: Vectors,
+        every: Vectors,
+        rng: np.random.Generator,
+        tell: Tell | None = None,
+    ) -> dict[Pair, LogPartition]:
+        """log Z of every pair over the nodes of all parts.
+
+        Estimates are averaged over the parts, each per pair of its own nodes.
+        """
+        found = graph_log_partitions(graph, own, rng=rng, tell=tell)
+        if not self.sharded or self.world.size == 1:
+            return found
+        return {pair: self._joint(graph, pair, found[pair], every) for pair in found}
+
+    def _joint(
+        self, graph: MultiViewGraph, pair: Pair, found: LogPartition, every: Vectors
+    ) -> LogPartition:
+        a, b = pair
+        n, m = len(every[a]), len(every[b])
+        terms = n * (n - 1) // 2 if a == b else n * m
+        if terms <= EXACT_TERMS:
+            if self.divided.isdisjoint(pair):
+                return found
+            return LogPartition(log_partition(every[a], None if a == b else every[b]), 0.0, True)
+        each = found.value - math.log(max(1, graph.links[pair].n_terms))
+        middle = self.world.mean(each)
+        mean = math.log(self.world.mean(math.exp(each - middle))) + middle
+        error = math.sqrt(self.world.mean(found.standard_error**2) / self.world.size)
+        return LogPartition(mean + math.log(terms), error, exact=False)
+
+
+WHOLE = Parts(World(), sharded=False)
+
+
+def check_parts(world: World, graph: MultiViewGraph, scheme: str, sharded: bool) -> Parts:
+    """How the graphs of all processes fit together; an error, in all of them, if they do not."""
+    if world.size == 1:
+        return WHOLE
+    if scheme != "block":
+        raise ParameterError(f"scheme: {scheme!r} trains in one process, {world.size} were started")
+    shapes = repr([(view, graph.input_shape(view)) for view in graph.view_names])
+    shapes += repr(list(graph.links))
+    if len(set(world.gather(shapes.encode()))) > 1:
+        raise GraphError("the graphs of the processes differ in their views or observed pairs")
+    same = {view: len(set(world.gather(_digest(ids)))) == 1 for view, ids in graph.ids.items()}
+    if not sharded:
+        links = _digest(
+            *(part for table in graph.links.values() for part in (table.rows, table.cols))
+        )
+        if not all(same.values()) or len(set(world.gather(links))) > 1:
+            raise GraphError(
+                "every process was given another graph: say fit(..., sharded=True) if each has "
+                "links of its own"
+            )
+    if world.any(graph.n_links == 0):
+        raise GraphError("one of the processes has no links to train on: start fewer")
+    divided = frozenset(view for view, whole in same.items() if not whole)
+    for view in sorted(divided):
+        if graph.views[view] is None:
+            raise GraphError(
+                f"view {view!r} is featureless: its vectors are learned by all processes together, "
+                "so that all of them need the same ids of it"
+            )
+    return Parts(world, sharded, divided)
+
+
+def _digest(*arrays: NDArray[np.generic]) -> bytes:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.digest()
+
+
+def _text(array: NDArray[np.generic]) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def _read(text: bytes) -> NDArray[np.generic]:
+    array: NDArray[np.generic] = np.load(io.BytesIO(text))
+    return array
