@@ -111,6 +111,10 @@ SETTINGS = {
         ["gpu", 3.5, None, "cuda:99"],
         "device: expected 'auto', 'cpu', 'cuda' or 'mps', and one that is here; got {}",
     ),
+    "precision": (
+        ["float16", 32, None],
+        "unknown precision {}: expected one of 'float32', 'bfloat16'",
+    ),
     "random_state": (
         [-1, "seed", 1.5, [1], True, 2**64],
         r"random_state: expected (an integer >= 0|a number in \[0, .*\)), got {}",

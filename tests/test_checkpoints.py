@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from scipy import sparse
 from torch import nn
 
 from pmvge import EncoderSpec, MultiViewGraph, PMvGE
+from pmvge.checkpoints import Checkpoints, DamagedCheckpoint
 from pmvge.errors import ParameterError, StorageError
 from pmvge.sampling import BlockSampler, PairSampler
 
@@ -178,7 +180,7 @@ def test_checkpoints_are_written_as_often_as_asked(graph, tmp_path, interrupt, s
     assert manifest.exists() == (steps is not None)
     if steps is not None:
         assert json.loads(manifest.read_text())["step"] == steps
-        assert len(list(tmp_path.iterdir())) == 2
+        assert len(list(tmp_path.iterdir())) == 4  # this one and the one before
 
 
 def test_a_pair_observed_as_all_zero_is_no_obstacle(tmp_path, interrupt):
@@ -382,3 +384,52 @@ def test_a_damaged_checkpoint_is_refused(graph, tmp_path, damage, part):
     damage(path)
     with pytest.raises(StorageError, match="damaged"):
         pmvge(tmp_path, max_steps=5).fit(graph, resume=True)
+
+
+def damaged_files(folder, count):
+    """The last checkpoint's files, cut at random lengths and with random bytes flipped."""
+    rng = np.random.default_rng(0)
+    manifest = json.loads((folder / "checkpoint.json").read_text())
+    (entry,) = manifest["files"].values()
+    for k in range(count):
+        path = folder / ("checkpoint.json" if k % 4 == 0 else entry["name"])
+        whole = path.read_bytes()
+        if k % 2:
+            broken = bytearray(whole)
+            broken[rng.integers(len(whole))] ^= 1 << rng.integers(8)
+        else:
+            broken = whole[: rng.integers(len(whole))]
+        path.write_bytes(broken)
+        yield
+        path.write_bytes(whole)
+
+
+def test_when_the_last_checkpoint_is_damaged_the_one_before_is_used(graph, tmp_path):
+    settings = {"checkpoint_steps": 10, "checkpoint_seconds": None, "patience": None}
+    whole = pmvge(max_steps=40, patience=None).fit(graph)
+    pmvge(tmp_path / "made", max_steps=25, **settings).fit(graph)  # written at 10, 20 and 25
+    for number, _ in enumerate(damaged_files(tmp_path / "made", 20)):
+        folder = tmp_path / str(number)
+        shutil.copytree(tmp_path / "made", folder)
+        mark = Checkpoints(folder, None, None, saved_mark(tmp_path / "made"), 0)
+        with pytest.warns(DamagedCheckpoint, match="damaged.* goes on from there"):
+            content, _ = mark.read()
+        assert content["step"] == 20
+        if number < 3:  # each as the others
+            with pytest.warns(DamagedCheckpoint):
+                again = pmvge(folder, max_steps=40, **settings).fit(graph, resume=True)
+            assert_same(again, whole)
+
+
+def saved_mark(folder):
+    return json.loads((folder / "checkpoint-before.json").read_text())["fingerprint"]
+
+
+def test_when_both_checkpoints_are_damaged_there_is_no_way_on(graph, tmp_path):
+    settings = {"checkpoint_steps": 10, "checkpoint_seconds": None}
+    pmvge(tmp_path, max_steps=25, **settings).fit(graph)
+    assert len(list(tmp_path.glob("state-*.safetensors"))) == 2  # and no older ones
+    for path in tmp_path.glob("state-*.safetensors"):
+        flip(path)
+    with pytest.raises(StorageError, match="damaged"):
+        pmvge(tmp_path, max_steps=25, **settings).fit(graph, resume=True)

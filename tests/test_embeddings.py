@@ -1,5 +1,7 @@
 """Exact search agrees with a full stable sort, ties included; vectors keep their ids on disk."""
 
+import tracemalloc
+
 import numpy as np
 import pyarrow
 import pytest
@@ -10,7 +12,7 @@ from pyarrow import parquet
 from scipy import sparse
 
 from pmvge import Embeddings, embeddings
-from pmvge.embeddings import top_k
+from pmvge.embeddings import save_stream, stream, top_k
 from pmvge.errors import InputError, StorageError
 
 
@@ -68,6 +70,45 @@ def test_the_tiles_hold_no_more_similarities_than_they_may(monkeypatch) -> None:
     )
     top_k(np.ones((9, 2)), np.ones((10, 2)), 3)
     assert max(held) == 40
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_a_memory_map_of_candidates_is_read_a_tile_at_a_time(dtype, tmp_path, monkeypatch) -> None:
+    rng = np.random.default_rng(0)
+    queries = rng.integers(-3, 3, (8, 16))
+    np.save(tmp_path / "C.npy", rng.integers(-3, 3, (400_000, 16)).astype(dtype))
+    candidates = np.load(tmp_path / "C.npy", mmap_mode="r")
+    sizes = []
+    usual = embeddings._single
+    monkeypatch.setattr(embeddings, "TILE", 4 << 16)
+    monkeypatch.setattr(
+        embeddings, "_single", lambda part: (sizes.append(len(part)), usual(part))[1]
+    )
+    tracemalloc.start()
+    positions, g = top_k(queries, candidates, 3)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 9e6  # two tiles of 65,536 candidates in float32; all of them are 26 MB
+    assert sizes.count(1 << 16) == 400_000 >> 16  # each is read once, for all queries
+    expected_positions, expected_g = sorted_fully(queries, candidates, 3)
+    assert np.array_equal(positions, expected_positions)
+    assert np.array_equal(g, expected_g)
+
+
+def test_arrays_in_float32_are_not_copied() -> None:
+    rows = np.ones((4, 3), np.float32)
+    assert np.shares_memory(embeddings._single(rows[1:]).numpy(), rows)
+    rows.flags.writeable = False  # torch would warn
+    assert not np.shares_memory(embeddings._single(rows).numpy(), rows)
+
+
+def test_progress_grows_to_all_similarities(monkeypatch) -> None:
+    monkeypatch.setattr(embeddings, "TILE", 3 << 16)
+    told = []
+    top_k(np.ones((7, 1)), np.ones((70_000, 1)), 2, tell=lambda done, of: told.append((done, of)))
+    first = [3 * 65_536, 6 * 65_536, 7 * 65_536]
+    second = [7 * 65_536 + n * 4_464 for n in (3, 6, 7)]
+    assert told == [(done, 490_000) for done in first + second]
 
 
 def test_all_candidates_come_if_k_is_larger() -> None:
@@ -207,3 +248,62 @@ def test_a_file_that_is_not_ours_is_a_storage_error(damage, tmp_path) -> None:
         damage(path)
     with pytest.raises(StorageError, match=r"e\.parquet: not a Parquet file of ids and vectors"):
         Embeddings.load(path)
+
+
+def part(ids, value=1.0) -> Embeddings:
+    return Embeddings(np.array(ids), np.full((len(ids), 2), value, np.float32))
+
+
+def test_ids_of_two_kinds_do_not_make_one_file(tmp_path) -> None:
+    with pytest.raises(InputError) as caught:
+        save_stream(tmp_path / "e.parquet", iter([part([1, 2]), part([3]), part(["x"])]))
+    expected = "expected ids of one kind, got int64 ids up to row 2, then string ids"
+    assert str(caught.value) == expected
+
+
+def streamed(X, ids=None, step=3, **options) -> list[tuple[list, list]]:
+    def embed(rows, first):
+        return np.array(rows, np.float32)
+
+    parts = stream("view 'a'", X, ids, embed, step, **options)
+    return [(one.ids.tolist(), one.vectors.ravel().tolist()) for one in parts]
+
+
+def test_rows_come_in_steps_and_with_their_ids() -> None:
+    X = np.arange(7.0).reshape(7, 1)
+    numbered = [([0, 1, 2], [0, 1, 2]), ([3, 4, 5], [3, 4, 5]), ([6], [6])]
+    assert streamed(X) == numbered
+    assert streamed(X, list("abcdefg"))[1] == (["d", "e", "f"], [3, 4, 5])
+    assert streamed(X, np.arange(7) * 10)[2] == ([60], [6])
+    told = []
+    assert (
+        streamed(iter([X[:3], X[:0], X[3:6], X[6:]]), tell=lambda *now: told.append(now))
+        == numbered
+    )
+    assert told == [(3, None), (3, None), (6, None), (7, None)]
+    assert streamed(iter([X[:5], X[5:]]), list("abcdefg"))[1] == (["f", "g"], [5, 6])
+    assert streamed(iter([([4, 2], X[:2]), ([9], X[2:3])])) == [([4, 2], [0, 1]), ([9], [2])]
+    assert streamed(X[:0]) == [([], [])]
+    assert streamed(([3.0], [4.0])) == [([0, 1], [3, 4])]  # two rows, not ids and rows
+
+
+@pytest.mark.parametrize(
+    ("X", "ids", "expected"),
+    [
+        (np.ones((7, 1)), [1, 2], "expected 7 ids, one per row, got 2"),
+        (iter([np.ones((2, 1)), np.ones((2, 1))]), [1, 2, 3],
+         "expected an id for each row, got 1 for the 2 rows from row 2 on"),
+        (iter([np.ones((2, 1))]), [1, 2, 3], "expected 2 ids, one per row, got 3"),
+        (iter([([1], np.ones((2, 1)))]), None,
+         "expected an id for each row, got 1 for the 2 rows from row 0 on"),
+        (iter([([1, 2], np.ones((2, 1)))]), [1, 2],
+         "ids came both by themselves and with the rows"),
+        (iter([]), None, "expected blocks of rows, got none"),
+        (np.ones((2, 1)), [1, "x"], "ids: ids must be all integers or all strings, got int, str"),
+        (np.ones((2, 1)), [0.5, 1.5], "ids: ids must be integers or strings, got float64 values"),
+    ],
+)  # fmt: skip
+def test_ids_and_rows_are_equally_many(X, ids, expected) -> None:
+    with pytest.raises(InputError) as caught:
+        streamed(X, ids)
+    assert str(caught.value) == f"view 'a': {expected}"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmvge import MultiViewGraph
+from pmvge import MultiViewGraph, likelihood
 from pmvge.likelihood import (
     estimate_log_partition,
     graph_log_partitions,
@@ -101,6 +102,38 @@ def test_tiles_of_any_size_give_the_same_partition(tile):
         assert found == pytest.approx(math.log(value), rel=1e-12)
 
 
+@pytest.mark.parametrize("scale", [1.0, 20.0])
+@pytest.mark.parametrize("n", [1, 2, 4, 5, 8, 9])
+def test_tiles_end_where_the_nodes_do(n, scale):
+    """Nodes fewer than a tile of 4, as many as one or two, and one more; small g and huge."""
+    rng = np.random.default_rng(n)
+    Y, Y_other = (scale * rng.normal(size=(size, 3)).astype(np.float32) for size in (n, 6))
+    g = [[sum(float(a) * float(b) for a, b in zip(y, z, strict=True)) for z in Y_other] for y in Y]
+    largest = max(map(max, g))
+    across = largest + math.log(sum(math.exp(v - largest) for row in g for v in row))
+    assert log_partition(Y, Y_other, tile=4) == pytest.approx(across, rel=1e-12)
+    if n == 1:
+        assert log_partition(Y, tile=4) == -math.inf  # no pair at all
+        return
+    g = [sum(float(a) * float(b) for a, b in zip(Y[i], Y[j], strict=True))
+         for i in range(n) for j in range(i + 1, n)]  # fmt: skip
+    within = max(g) + math.log(sum(math.exp(v - max(g)) for v in g))
+    assert log_partition(Y, tile=4) == pytest.approx(within, rel=1e-12)
+
+
+def test_no_float64_copy_of_all_embeddings_is_made(tmp_path):
+    """64 MB of a memory map are summed over with a tile's worth of memory."""
+    path = tmp_path / "Y.npy"
+    np.save(path, np.random.default_rng(0).normal(size=(250_000, 64)).astype(np.float32))
+    Y, few = np.load(path, mmap_mode="r"), np.ones((3, 64), np.float32)
+    tracemalloc.start()
+    log_partition(few, Y)
+    log_partition(Y, few)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2e6
+
+
 def test_links_are_summed_in_chunks():
     graph, Y = graph_and_embeddings(0)
     whole = sum(w * g for pair, w, g in terms(graph, Y) if pair == ("a", "b"))
@@ -181,3 +214,66 @@ def test_few_terms_are_summed_and_many_are_estimated():
     # Views this small are taken whole, so that the estimate is exact up to rounding of weights.
     assert found["a", "b"].value == pytest.approx(exact["a", "b"].value, rel=1e-6)
     assert found["a", "b"].standard_error == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_strips_of_any_height_give_the_same_estimate(within, monkeypatch):
+    """A block against its definition: every cell that is not masked, with its weights."""
+    rng = np.random.default_rng(0)
+    views = {"a": 60, "b": 50}
+    pair = ("a", "a") if within else ("a", "b")
+    W = np.triu(rng.poisson(0.1, (60, views[pair[1]])), 1)
+    graph = MultiViewGraph(views, {pair: W})
+    Y = {view: rng.normal(size=(n, 3)).astype(np.float32) for view, n in views.items()}
+    batch = next(iter(BlockSampler(graph, n_links=9, n_uniform=8, rng=rng)))
+    assert batch.corner
+    total = 0.0
+    masked = set(zip(*(part.tolist() for part in batch.masked), strict=True))
+    for s, i in enumerate(batch.left.nodes):
+        for t, j in enumerate(batch.right.nodes):
+            g = sum(float(u) * float(v) for u, v in zip(Y["a"][i], Y[pair[1]][j], strict=True))
+            weight = float(batch.left.log_weight[s]) + float(batch.right.log_weight[t])
+            corner = batch.corner_weight if s < batch.corner and t < batch.corner else 1.0
+            total += (s, t) not in masked and corner * math.exp(g + weight)
+    for tile in (4, 5, 512):
+        monkeypatch.setattr(likelihood, "TILE", tile)
+        found = likelihood._block_log_partition(batch, Y["a"], Y[pair[1]])
+        assert found == pytest.approx(math.log(batch.factor * total), rel=1e-12)
+
+
+def progress_of(work) -> list[tuple[int, int]]:
+    told = []
+    work(lambda done, total: told.append((done, total)))
+    return told
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda graph, Y, tell: log_likelihood(graph, Y, logs(ALPHA), tell=tell),
+        lambda graph, Y, tell: profile_log_likelihood(graph, Y, tell=tell),
+        lambda graph, Y, tell: graph_log_partitions(
+            graph, Y, rng=np.random.default_rng(0), tell=tell
+        ),
+        lambda graph, Y, tell: graph_log_partitions(
+            graph, Y, rng=np.random.default_rng(0), exact_terms=25, tell=tell
+        ),
+    ],
+)
+def test_progress_grows_to_all_there_is(work, monkeypatch):
+    monkeypatch.setattr(likelihood.log_partition, "__kwdefaults__", {"tile": 2, "tell": None})
+    graph, Y = graph_and_embeddings(0)
+    told = progress_of(lambda tell: work(graph, Y, tell))
+    done = [d for d, _ in told]
+    assert done == sorted(done)
+    assert len({total for _, total in told}) == 1
+    assert told[-1][0] == told[-1][1] > 0
+    assert len(told) > 10
+
+
+def test_progress_counts_pair_terms():
+    Y, Y_other = np.ones((5, 2)), np.ones((3, 2))
+    across = progress_of(lambda tell: log_partition(Y, Y_other, tile=2, tell=tell))
+    assert across == [(4, 15), (6, 15), (10, 15), (12, 15), (14, 15), (15, 15)]
+    within = progress_of(lambda tell: log_partition(Y, tile=2, tell=tell))
+    assert within == [(1, 10), (5, 10), (7, 10), (8, 10), (10, 10), (10, 10)]

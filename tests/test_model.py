@@ -174,7 +174,7 @@ def test_alpha_counts_links_held_out_for_validation(graph):
 
 def test_many_terms_are_estimated_and_the_model_says_so(graph, monkeypatch):
     few = partial(graph_log_partitions, exact_terms=1000)
-    monkeypatch.setattr("pmvge.fitting.graph_log_partitions", few)
+    monkeypatch.setattr("pmvge.shards.graph_log_partitions", few)
     monkeypatch.setattr("pmvge.likelihood.BLOCK", 20)
     settings = {"n_components": 4, "max_steps": 20, "random_state": 0}
     estimated = PMvGE(**settings).fit(graph)

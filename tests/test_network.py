@@ -1,11 +1,13 @@
 """Encoders together: choice per view, sharing, standardising, and modules of the user's own."""
 
 import copy
+import weakref
 
 import numpy as np
 import pytest
 import torch
 from scipy import sparse
+from scipy.special import erf, expit
 from torch import nn
 
 from pmvge import EncoderSpec, MultiViewGraph, PMvGE, network
@@ -17,6 +19,7 @@ from pmvge.network import (
     ViewSchema,
     choose_encoders,
     embed_rows,
+    encode_chunks,
     schemas_of,
     set_input_scale,
 )
@@ -198,6 +201,107 @@ def test_embedding_in_chunks_is_embedding_at_once(graph, monkeypatch, view):
     assert whole.shape == (n, 4)
     assert whole.dtype == np.float32
     assert embed_rows(built, view, X, every[:0], 4).shape == (0, 4)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid", "gelu"])
+@pytest.mark.parametrize("similarity", ["inner", "cosine"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_whole_passes_give_what_the_formula_says(activation, similarity, dtype):
+    """Two hidden layers, standardised, in float64 by numpy; one row alone, too."""
+    X = np.random.default_rng(0).normal(3, 2, size=(50, 4)).astype(dtype)
+    views = MultiViewGraph({"a": X, "t": 2}, {("a", "t"): (np.arange(50), np.arange(50) % 2)})
+    spec = EncoderSpec(
+        "mlp", (8, 6), activation, "identity", True, 0.3, 0.1, True
+    )  # dropout, which a whole pass must not have
+    built, choices = make(views, "mlp", similarity=similarity, defaults=spec)
+    set_input_scale(built, views, choices)
+    y = (X.astype(np.float64) - X.mean(0, np.float64)) / X.std(0, dtype=np.float64)
+    act = {
+        "relu": lambda v: np.maximum(v, 0),
+        "tanh": np.tanh,
+        "sigmoid": expit,
+        "gelu": lambda v: v * (1 + erf(v / np.sqrt(2))) / 2,
+    }[activation]
+    first, norm, _, _, second, _, _, _, last = built.of("a").layers
+    with torch.no_grad():
+        norm.running_mean.uniform_(-1, 1)
+    for layer in (first, second):
+        y = y @ layer.weight.detach().double().numpy() + layer.bias.detach().double().numpy()
+        if layer is first:
+            y = y - norm.running_mean.double().numpy()
+        y = act(y / np.sqrt(1 + norm.eps))
+    y = y @ last.weight.detach().double().numpy() + last.bias.detach().double().numpy()
+    if similarity == "cosine":
+        y *= np.sqrt(2) / np.linalg.norm(y, axis=1, keepdims=True)  # the scale starts at 2
+    whole = embed_rows(built, "a", X, None, 4)
+    np.testing.assert_allclose(whole, y, rtol=2e-5, atol=2e-6)
+    alone = np.vstack([embed_rows(built, "a", X[i : i + 1], None, 4) for i in range(50)])
+    np.testing.assert_allclose(alone, whole, rtol=1e-5, atol=1e-6)
+
+
+def test_rows_are_read_and_never_written(graph):
+    """Encoders that work in place must not do so on the rows themselves."""
+    X = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
+    before = X.copy()
+    for encoder, similarity in (("identity", "inner"), ("identity", "cosine"), ("mlp", "cosine")):
+        built, _ = make(graph, {"a": encoder}, similarity=similarity)
+        embed_rows(built, "a", X, None, 4)
+        assert np.array_equal(X, before)
+
+
+@pytest.mark.parametrize("view", ["a", "t"])
+def test_progress_grows_to_all_rows(graph, monkeypatch, view):
+    monkeypatch.setattr(network, "ROWS", 4)
+    built, _ = make(graph)
+    told, n = [], graph.sizes[view]
+    tell = lambda done, total: told.append((done, total))  # noqa: E731
+    embed_rows(built, view, graph.views[view], np.arange(n), 4, tell=tell)
+    assert told == [(min(done, n), n) for done in range(4, n + 4, 4)]
+
+
+def test_of_many_chunks_two_are_held_at_most(graph, monkeypatch):
+    """The one that is being copied, and the one before it, until it has a successor."""
+    seen, most = [], []
+
+    def watched(*args, **options):
+        for part in usual(*args, **options):
+            seen.append(weakref.ref(part))
+            most.append(sum(one() is not None for one in seen))
+            yield part
+
+    usual = network.encode_chunks
+    built, _ = make(graph)
+    whole = embed_rows(built, "a", graph.views["a"], None, 4)
+    monkeypatch.setattr(network, "ROWS", 2)
+    monkeypatch.setattr(network, "encode_chunks", watched)
+    found = embed_rows(built, "a", graph.views["a"], None, 4)
+    np.testing.assert_allclose(found, whole, rtol=1e-5, atol=1e-6)
+    assert len(most) == 15
+    assert max(most) <= 2
+
+
+def test_wide_rows_come_fewer_at_a_time(graph, monkeypatch):
+    """4096 photographs would not fit into memory; sparse rows are wide, but not once encoded."""
+    sizes = []
+    module = nn.Sequential(nn.Flatten(), nn.Linear(9, 4))
+    module.register_forward_pre_hook(lambda _, given: sizes.append(len(given[0])))
+    monkeypatch.setattr(network, "CHUNK", 18)
+    built, _ = make(graph, {"image": module, "s": nn.Linear(40, 4)})
+    embed_rows(built, "image", graph.views["image"], None, 4)
+    assert sizes == [2, 2, 2, 2, 1]
+    parts = {
+        view: [len(part) for part in encode_chunks(built, view, graph.views[view], None)]
+        for view in ("a", "s")
+    }
+    assert parts == {"a": [4] * 7 + [2], "s": [1] * 25}
+    built, _ = make(graph)
+    assert [len(part) for part in encode_chunks(built, "s", graph.views["s"], None)] == [25]
+
+
+def test_gradients_are_off_for_the_encoders_only(graph, monkeypatch):
+    monkeypatch.setattr(network, "ROWS", 4)
+    built, _ = make(graph)
+    assert all(torch.is_grad_enabled() for _ in encode_chunks(built, "a", graph.views["a"], None))
 
 
 def test_a_module_of_the_users_gets_sparse_rows_dense_and_a_batch_at_a_time(graph):

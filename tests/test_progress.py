@@ -5,8 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
+from pmvge import progress
 from pmvge.history import Record
-from pmvge.progress import Bar, Silent, watcher
+from pmvge.progress import Bar, Pass, Silent, passing, watcher
 
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
@@ -90,3 +91,96 @@ def test_the_bar_goes_to_the_error_stream(monkeypatch, capsys) -> None:
     out, err = capsys.readouterr()
     assert out == ""
     assert "30/100" in err
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+    return clock
+
+
+def terminal() -> Console:
+    return Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
+
+
+def test_a_pass_shows_after_a_second_and_not_before(clock) -> None:
+    console = terminal()
+    with Pass("embedding [b] films", console) as tell:
+        for done in range(10):
+            tell(done, 10)
+            clock.now += 0.09
+        assert console.file.getvalue() == ""
+        clock.now += 0.2
+        tell(9, 10)
+    text = console.file.getvalue()
+    assert "embedding [b] films" in text  # names are no markup
+    assert "90%" in text
+    assert text.rindex(SHOW_CURSOR) > text.rindex(HIDE_CURSOR)
+
+
+def test_a_pass_of_unknown_length_counts(clock) -> None:
+    console = terminal()
+    with Pass("embedding", console) as tell:
+        clock.now += 2
+        tell(1_234_567, None)
+    assert "1,234,567 rows" in console.file.getvalue()
+
+
+def test_a_pass_changes_what_it_shows_now_and_then(clock) -> None:
+    console = terminal()
+    with Pass("embedding", console) as tell:
+        clock.now += 2
+        tell(10, 100)
+        clock.now += 0.05
+        tell(20, 100)
+        assert [task.completed for task in tell._bar.tasks] == [10]
+        clock.now += 0.06
+        tell(30, 100)
+        assert [task.completed for task in tell._bar.tasks] == [30]
+
+
+def test_a_pass_says_nothing_where_there_is_no_terminal(clock, capfd, monkeypatch) -> None:
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    with passing("embedding", True) as tell:
+        for done in range(5):
+            clock.now += 2
+            tell(done, 5)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_pass_goes_to_the_error_stream_if_it_is_wanted(clock, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    with passing("embedding", False) as tell:
+        assert tell is None
+    with passing("embedding", True) as tell:
+        clock.now += 2
+        tell(1, 4)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "25%" in err
+
+
+def test_the_cursor_is_shown_again_when_a_pass_fails(clock) -> None:
+    console = terminal()
+
+    def fail() -> None:
+        with Pass("embedding", console) as tell:
+            clock.now += 2
+            tell(0, 0)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    text = console.file.getvalue()
+    assert text.rindex(SHOW_CURSOR) > text.rindex(HIDE_CURSOR)

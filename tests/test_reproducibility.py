@@ -2,11 +2,13 @@
 
 import gc
 import hashlib
+import inspect
 import os
 import random
 import subprocess
 import sys
 import weakref
+from functools import partial
 
 import numpy as np
 import pytest
@@ -118,6 +120,95 @@ for view in "abc":
         assert (tmp_path / view).read_bytes() == Y.tobytes()
 
 
+PROJECT = """
+[views.user]
+source = "users.csv"
+id = "user"
+features = { age = "numeric", town = "category" }
+
+[views.film]
+source = "films.csv"
+id = "film"
+features = { plot = "text" }
+labels = ["kind"]
+
+[views.tag]
+
+[[links]]
+views = ["user", "film"]
+source = "seen.csv"
+columns = ["user", "film"]
+weight = "times"
+
+[[links]]
+views = ["film", "tag"]
+source = "tags.csv"
+columns = ["film", "tag"]
+"""
+
+
+def write_project(folder, seed):
+    """The same tables and project, with rows, keys and tables in an order of the seed's."""
+    rng, order = np.random.default_rng(0), np.random.default_rng(seed)
+    towns, words = ["Bonn", "Rome", "Oslo", "Kyiv", "Lima"], ["war", "love", "sea", "ship", "moon"]
+    pairs = rng.integers((30, 20), size=(150, 2))  # some of them several times
+    lines = {
+        "users.csv,user,age,town": [f"u{i},{rng.integers(90)},{towns[i % 5]}" for i in range(30)],
+        "films.csv,film,plot,kind": [
+            f"f{j},{' '.join(rng.choice(words, 3))},k{j % 2}" for j in range(20)
+        ],
+        "seen.csv,user,film,times": [f"u{i},f{j},{rng.random()}" for i, j in pairs],
+        "tags.csv,film,tag": [f"f{j},{words[j % 3]}" for j in range(20)],
+    }
+    for heading, rows in lines.items():
+        name, header = heading.split(",", 1)
+        order.shuffle(rows)
+        (folder / name).write_text("\n".join([header, *rows]) + "\n")
+    parts = PROJECT.strip().split("\n\n")
+    order.shuffle(parts)
+    (folder / "pmvge.toml").write_text("\n\n".join(parts))
+
+
+def answers(model):
+    """The bits of trained nodes, and of new rows, which the encoders have to embed."""
+    digest = hashlib.sha256()
+    for _, Y in sorted(model.embeddings_.items()):
+        digest.update(Y.tobytes())
+    for view, width in (("user", 6), ("film", 5)):
+        digest.update(model.embed(view, np.eye(width, dtype=np.float32)).tobytes())
+    return digest.hexdigest()
+
+
+def test_processes_with_other_hash_seeds_write_the_same_model(tmp_path):
+    """From tables to a folder; the order of rows, of keys and of tables does not show either."""
+    script = f"""
+import hashlib, numpy as np, torch
+from pmvge import PMvGE
+from pmvge.tables import read_graph
+torch.set_num_threads(1)
+{inspect.getsource(answers)}
+model = PMvGE(**{SETTINGS!r}).fit(read_graph("pmvge.toml"))
+model.save("model")
+print(answers(model))
+"""
+    running = []
+    for seed in "12":
+        (tmp_path / seed).mkdir()
+        write_project(tmp_path / seed, int(seed))
+        start = partial(subprocess.Popen, cwd=tmp_path / seed, stdout=subprocess.PIPE, text=True)
+        environment = os.environ | {"PYTHONHASHSEED": seed}
+        running.append(start([sys.executable, "-c", script], env=environment))
+    told = [process.communicate()[0].strip() for process in running]
+    assert (tmp_path / "1" / "seen.csv").read_text() != (tmp_path / "2" / "seen.csv").read_text()
+    assert told[0] == told[1]
+    models = [PMvGE.load(tmp_path / seed / "model") for seed in "12"]
+    assert [answers(model) for model in models] == told
+    # Files are named after their content; model.json and what it says of seconds aside.
+    written = [{path.name for path in (tmp_path / seed / "model").iterdir()} for seed in "12"]
+    assert written[0] == written[1]
+    assert bits(models[0]) == bits(models[1])
+
+
 # -- order ----------------------------------------------------------------------------------
 
 
@@ -146,6 +237,22 @@ def test_repeated_links_add_up():
     graph = MultiViewGraph({"a": 5, "b": 4}, {("a", "b"): ([0, 1, 2, 3], [0, 1, 2, 3], [2] * 4)})
     twice = MultiViewGraph({"a": 5, "b": 4}, {("a", "b"): ([0, 1, 2, 3] * 2, [0, 1, 2, 3] * 2)})
     assert bits(fit(graph)) == bits(fit(twice))
+
+
+def test_rows_of_one_link_add_up_to_the_same_bits_in_any_order():
+    """Fractions of all sizes: their sum depends on the order in which they are added."""
+    rng = np.random.default_rng(0)
+    rows, cols = rng.integers(5, size=(2, 400))
+    weights = 10.0 ** rng.uniform(-8, 8, size=400)
+    graphs = []
+    for order in (np.arange(400), rng.permutation(400)):
+        table = (rows[order], 5 + cols[order], weights[order])
+        links = {("a", "b"): (rows[order], cols[order], weights[order]), ("c", "c"): table}
+        graphs.append(MultiViewGraph({"a": 5, "b": 5, "c": 10}, links))
+    assert weights.cumsum()[-1] != weights[order].cumsum()[-1]
+    first, second = (fit(graph) for graph in graphs)
+    assert bits(first) == bits(second)
+    assert first.alpha_weight_["a", "b"] == pytest.approx(weights.sum(), rel=1e-12)
 
 
 # -- the world around -----------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import torch
 from torch import nn
 
 from pmvge import storage
-from pmvge.errors import StorageError
+from pmvge.errors import StorageError, one_line
 from pmvge.graph import MultiViewGraph
 
 Tensors = dict[str, torch.Tensor]
@@ -23,6 +24,10 @@ ROWS = 4096  # hashed at once
 
 # What may change between a run and its continuation.
 _FREE = {"max_epochs", "max_steps", "patience", "progress", "device", "random_state"}
+
+
+class DamagedCheckpoint(UserWarning):
+    """The last checkpoint cannot be used, but the one before it."""
 
 
 @dataclass(frozen=True)
@@ -47,18 +52,23 @@ class Checkpoints:
         """Replace the checkpoint, atomically."""
         mark = {"fingerprint": self.fingerprint, "seed": str(self.seed)}
         parts = {"state.safetensors": storage.tensors_writer(tensors)}
-        storage.commit(self.folder, "checkpoint", {**mark, **content}, parts)
+        storage.commit(self.folder, "checkpoint", {**mark, **content}, parts, keep=True)
 
     def read(self) -> tuple[dict[str, Any], Tensors] | None:
-        """The content and tensors that were written last; None if there is no checkpoint."""
+        """The content and tensors that were written last; None if there is no checkpoint.
+
+        If they are damaged, those written before them, with a warning.
+        """
         if not storage.exists(self.folder, "checkpoint"):
             return None
-        content, parts = storage.read(self.folder, "checkpoint")
-        if content["fingerprint"] != self.fingerprint:
+        content, parts = _read(self.folder)
+        if content.get("fingerprint") != self.fingerprint:
             raise StorageError(
                 f"{self.folder}: this checkpoint belongs to other data or other settings; "
                 "use another checkpoint_dir, or resume=False to overwrite it"
             )
+        if "state.safetensors" not in parts:
+            raise StorageError(f"{self.folder}: damaged checkpoint: it names no state")
         return content, storage.read_tensors(parts["state.safetensors"])
 
 
@@ -66,8 +76,27 @@ def saved_seed(folder: Path) -> int | None:
     """The seed of the run whose checkpoint is in the folder, if there is one."""
     if not storage.exists(folder, "checkpoint"):
         return None
-    content, _ = storage.read(folder, "checkpoint")
-    return int(content["seed"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DamagedCheckpoint)  # told when all of it is read
+        content, _ = _read(folder)
+    try:
+        return int(content["seed"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise StorageError(f"{folder}: damaged checkpoint: its seed: {one_line(error)}") from error
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Path]]:
+    """The last checkpoint that is whole."""
+    try:
+        return storage.read(folder, "checkpoint")
+    except StorageError as error:
+        try:
+            found = storage.read(folder, "checkpoint-before")
+        except StorageError:
+            raise error from None
+        told = f"{error}; the checkpoint before it is whole: training goes on from there"
+        warnings.warn(told, DamagedCheckpoint, stacklevel=4)
+        return found
 
 
 def fingerprint(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,14 +109,15 @@ def stream(
     where: str,
     X: Any,
     ids: Any,
-    embed: Callable[[Any], NDArray[np.float32]],
+    embed: Callable[[Any, int], NDArray[np.float32]],
     step: int,
     *,
     tell: Callable[[int, int | None], None] | None = None,
 ) -> Iterator[Embeddings]:
     """Ids and vectors of the rows of X: ``step`` at a time, or block by block if X is an iterator.
 
-    Blocks may be pairs of ids and rows. Where there are no ids, rows are numbered.
+    Blocks may be pairs of ids and rows. Where there are no ids, rows are numbered. ``embed`` is
+    given a block and the number of its first row.
     """
     n, blocks = _blocks(X, step)
     if ids is not None:
@@ -129,10 +129,7 @@ def stream(
         names, rows = block if isinstance(block, tuple) and len(block) == 2 else (None, block)
         if names is not None and ids is not None:
             raise InputError(f"{where}: ids came both by themselves and with the rows")
-        try:
-            vectors = embed(names if rows is None else rows)
-        except InputError as error:
-            raise type(error)(_among_all(str(error), first)) from error
+        vectors = embed(names if rows is None else rows, first)
         after = first + len(vectors)
         if names is None:
             names = np.arange(first, after) if ids is None else ids[first:after]
@@ -165,11 +162,6 @@ def _blocks(X: Any, step: int) -> tuple[int | None, Iterable[Any]]:
         return None, [list(X) if isinstance(X, tuple) else X]
     n = int(X.shape[0])
     return n, (X[start : start + step] for start in range(0, max(1, n), step))
-
-
-def _among_all(message: str, first: int) -> str:
-    """A message on a block with the row it names counted from the first of all rows."""
-    return re.sub(r"(?<=at \[)\d+", lambda row: str(first + int(row[0])), message)
 
 
 def _ids(where: str, ids: Any) -> Ids:

@@ -44,6 +44,20 @@ class StorageError(PmvgeError):
     """A folder is not a model, is damaged, or cannot be written."""
 
 
+def one_line(error: object, most: int = 400) -> str:
+    """What another library says of an error, in one line that ends."""
+    return _cut(" ".join(str(error).split()) or type(error).__name__, most)
+
+
+def short(value: object, most: int = 60) -> str:
+    """A value as code shows it, or the beginning of it: what came may be a whole file."""
+    return _cut(repr(value), most)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def choose(kind: str, name: object, known: Iterable[str], where: str = "") -> str:
     """Return ``name`` if it is one of ``known``; else raise, listing them and the closest."""
     options = list(known)
@@ -53,7 +67,9 @@ def choose(kind: str, name: object, known: Iterable[str], where: str = "") -> st
     guess = f"; did you mean {hint[0]!r}?" if hint else ""
     place = f"{where}: " if where else ""
     listed = ", ".join(repr(option) for option in options)
-    raise ParameterError(f"{place}unknown {kind} {name!r}: expected one of {listed}{guess}")
+    raise ParameterError(
+        f"{place}unknown {kind} {short(name, 1000)}: expected one of {listed}{guess}"
+    )
 
 
 def _closest(name: str, options: list[str]) -> list[str]:

@@ -44,8 +44,13 @@ class SparseRows(NamedTuple):
         return dense
 
 
-def check_features(where: str, X: Any, error: type[PmvgeError] = GraphError) -> Features:
-    """Return X as a read-only numeric array or canonical CSR matrix with finite entries."""
+def check_features(
+    where: str, X: Any, error: type[PmvgeError] = GraphError, *, first: int = 0
+) -> Features:
+    """Return X as a read-only numeric array or canonical CSR matrix with finite entries.
+
+    ``first`` is the number of its first row, for messages.
+    """
     if isinstance(X, torch.Tensor):
         X = X.detach().cpu()
         if X.layout is not torch.strided:
@@ -54,13 +59,13 @@ def check_features(where: str, X: Any, error: type[PmvgeError] = GraphError) -> 
     checked = (
         _check_sparse(where, X, error) if sparse.issparse(X) else _check_dense(where, X, error)
     )
-    _check_finite(where, checked, error)
+    _check_finite(where, checked, error, first)
     return checked
 
 
-def check_rows(view: str, X: Any, shape: tuple[int, ...]) -> Features:
-    """New rows of a view, checked against the shape of those in training."""
-    checked = check_features(f"view {view!r}", X, InputError)
+def check_rows(view: str, X: Any, shape: tuple[int, ...], *, first: int = 0) -> Features:
+    """New rows of a view, from number ``first`` on, checked against the shape in training."""
+    checked = check_features(f"view {view!r}", X, InputError, first=first)
     if row_shape(checked) != shape:
         raise InputError(f"view {view!r}: expected rows of shape {shape}, got {row_shape(checked)}")
     return checked
@@ -114,7 +119,7 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-def _check_finite(where: str, X: Features, error: type[PmvgeError]) -> None:
+def _check_finite(where: str, X: Features, error: type[PmvgeError], row_0: int) -> None:
     if X.dtype.kind != "f":
         return
     bad, first = 0, ""
@@ -126,11 +131,11 @@ def _check_finite(where: str, X: Features, error: type[PmvgeError]) -> None:
             place = np.argwhere(~finite)[0]
             value = chunk[tuple(place)]
             if isinstance(X, np.ndarray):
-                at = [int(place[0]) + start, *map(int, place[1:])]
+                at = [row_0 + start + int(place[0]), *map(int, place[1:])]
             else:
                 entry = int(place[0]) + start
                 row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
-                at = [row, int(X.indices[entry])]
+                at = [row_0 + row, int(X.indices[entry])]
             first = f"the first is {value} at {at}"
         bad += int((~finite).sum())
     if bad:

@@ -75,7 +75,12 @@ class History:
     @classmethod
     def from_records(cls, records: list[dict[str, Any]]) -> History:
         """The history that :meth:`to_records` came from."""
-        return cls([Record(**record) for record in records])
+        found = [Record(**record) for record in records]
+        for record in found:
+            known = {**asdict(record), "validation": record.validation or 0.0}
+            if not all(isinstance(value, int | float) for value in known.values()):
+                raise TypeError(f"expected records of numbers, got {known}")
+        return cls(found)
 
     def plot(self) -> Any:
         """A plotly figure of the training and validation gain against steps."""

@@ -281,7 +281,7 @@ class PMvGE(BaseEstimator):
         """
         self._known(view)
         with passing(f"embedding {view}", self.progress) as tell:
-            return self._embed(view, X, tell)
+            return self._embed(view, X, tell=tell)
 
     def embed_to(self, path: str | Path, view: str, X: Any, ids: Any = None) -> int:
         """Embed any number of rows and write ids and vectors to a Parquet file; return how many.
@@ -307,13 +307,13 @@ class PMvGE(BaseEstimator):
             return save_whole(Path(path), parts)
 
     def _embed(
-        self, view: str, X: Any, tell: Callable[[int, int], None] | None = None
+        self, view: str, X: Any, first: int = 0, tell: Callable[[int, int], None] | None = None
     ) -> NDArray[np.float32]:
-        """What :meth:`embed` does, for a view that is known."""
+        """What :meth:`embed` does, for a view that is known; X begins with row ``first``."""
         shape, fitted = self._fitted.schemas[view].row_shape, self._fitted
         if shape is None:
             return self.embeddings_[view][trained_positions(view, self.ids_[view], X)]
-        checked = check_rows(view, X, shape)
+        checked = check_rows(view, X, shape, first=first)
         try:
             return embed_rows(fitted.network, view, checked, None, fitted.n_components, tell=tell)
         except (RuntimeError, IndexError, TypeError, ValueError) as error:  # a module of the user's

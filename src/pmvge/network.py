@@ -19,7 +19,7 @@ from pmvge.features import CHUNK, Features, SparseRows, row_shape, take
 from pmvge.graph import MultiViewGraph
 from pmvge.similarity import build_similarity
 
-ROWS = 4096  # rows encoded at once when a whole view is embedded
+ROWS = 2048  # rows encoded at once when a whole view is embedded: they stay in the cache
 IN_PLACE = {nn.ReLU: torch.relu_, nn.Tanh: torch.tanh_, nn.Sigmoid: torch.sigmoid_}
 
 Choice = EncoderSpec | nn.Module
@@ -249,7 +249,7 @@ def _encode(network: MultiViewEncoder, view: str, x: Any) -> torch.Tensor:
         y = encoder.input(x)
         for layer in encoder.layers:
             y = IN_PLACE.get(type(layer), layer)(y)
-        y = network.similarity(y)
+        y = network.similarity.in_place(y)
     else:
         y = network(view, x)
     return y
@@ -283,6 +283,7 @@ def embed_rows(
     for part in encode_chunks(network, view, X, positions, tell=tell):
         if not start:
             Y = np.empty((_count(X, positions), part.shape[1]), np.float32)
-        Y[start : start + len(part)] = part
+        rows = torch.from_numpy(Y[start : start + len(part)])
+        rows.copy_(torch.from_numpy(part))  # by torch: all cores
         start += len(part)
     return Y

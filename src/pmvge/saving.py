@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,7 +19,7 @@ from pmvge import storage
 from pmvge.background import Background
 from pmvge.embeddings import Embeddings
 from pmvge.encoders import EncoderSpec
-from pmvge.errors import StorageError
+from pmvge.errors import StorageError, one_line, short
 from pmvge.fitting import Alpha, Fitted
 from pmvge.history import History
 from pmvge.network import Choice, MultiViewEncoder, ViewSchema
@@ -67,9 +68,9 @@ def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[st
     try:
         schemas = {
             view: ViewSchema(
-                entry["n"],
-                None if entry["row_shape"] is None else tuple(entry["row_shape"]),
-                entry["sparse"],
+                _size(entry["n"]),
+                None if entry["row_shape"] is None else tuple(map(_size, entry["row_shape"])),
+                bool(entry["sparse"]),
             )
             for view, entry in manifest["views"].items()
         }
@@ -77,9 +78,11 @@ def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[st
             if view not in schemas:
                 raise StorageError(f"{folder}: encoders: the model has no view {view!r}")
         choices = _read_choices(folder, manifest["views"], encoders)
-        K = manifest["n_components"]
+        K = _size(manifest["n_components"])
+        weights = storage.read_tensors(parts["weights.safetensors"])
+        _check_size(folder, choices, schemas, K, weights)
         network = MultiViewEncoder(choices, schemas, K, manifest["similarity"])
-        _load_weights(folder, network, storage.read_tensors(parts["weights.safetensors"]))
+        _load_weights(folder, network, weights)
         network.eval()
         rows = {view: Embeddings.load(parts[_embeddings_file(view)]) for view in schemas}
         for view, schema in schemas.items():
@@ -87,6 +90,10 @@ def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[st
                 raise StorageError(
                     f"{folder}: damaged model: view {view!r} should have {schema.n} x {K} "
                     f"embeddings, but has {rows[view].vectors.shape}"
+                )
+            if not np.isfinite(rows[view].vectors).all():
+                raise StorageError(
+                    f"{folder}: damaged model: embeddings of {view!r} are not finite"
                 )
         fitted = Fitted(
             network=network,
@@ -97,9 +104,9 @@ def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[st
             ids={view: part.ids for view, part in rows.items()},
             alpha={
                 (str(entry["pair"][0]), str(entry["pair"][1])): Alpha(
-                    -math.inf if entry["log_alpha"] is None else float(entry["log_alpha"]),
-                    float(entry["relative_error"]),
-                    float(entry["weight"]),
+                    -math.inf if entry["log_alpha"] is None else _number(entry["log_alpha"]),
+                    _number(entry["relative_error"]),
+                    _number(entry["weight"]),
                 )
                 for entry in manifest["alpha"]
             },
@@ -109,7 +116,43 @@ def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[st
         )
         return _read_parameters(manifest["parameters"], choices), fitted
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        raise StorageError(f"{folder}: damaged model: {error}") from error
+        raise StorageError(f"{folder}: damaged model: {one_line(error)}") from error
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"expected a positive integer, got {short(value)}")
+    return value
+
+
+def _number(value: Any) -> float:
+    if not math.isfinite(number := float(value)):
+        raise ValueError(f"expected a finite number, got {value!r}")
+    return number
+
+
+def _check_size(
+    folder: Path,
+    choices: Mapping[str, Choice],
+    schemas: Mapping[str, ViewSchema],
+    K: int,
+    weights: Mapping[str, torch.Tensor],
+) -> None:
+    """Encoders have the numbers that the file has: what is larger is not even built."""
+    expected = 0
+    for view, choice in choices.items():
+        if not isinstance(choice, EncoderSpec) or choice.shared_with or choice.kind == "identity":
+            continue
+        shape, n = schemas[view].row_shape, schemas[view].n
+        widths = [n if shape is None else math.prod(shape), K]
+        if choice.kind == "mlp":
+            widths[1:1] = map(_size, choice.hidden_sizes or ())
+        expected += sum(a * b for a, b in pairwise(widths))
+    if expected > (found := sum(tensor.numel() for tensor in weights.values())):
+        raise StorageError(
+            f"{folder}: damaged model: its encoders have {expected:,} weights or more, its file "
+            f"has {found:,}"
+        )
 
 
 def _load_weights(
@@ -118,7 +161,9 @@ def _load_weights(
     try:
         network.load_state_dict(weights)
     except RuntimeError as error:
-        raise StorageError(f"{folder}: the weights do not fit the encoders: {error}") from error
+        raise StorageError(
+            f"{folder}: the weights do not fit the encoders: {one_line(error)}"
+        ) from error
 
 
 def _embeddings_file(view: str) -> str:

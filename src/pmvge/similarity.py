@@ -27,6 +27,10 @@ class Inner(nn.Module):
         """Return f itself."""
         return f
 
+    def in_place(self, f: torch.Tensor) -> torch.Tensor:
+        """The same, of numbers that nobody needs any more."""
+        return f
+
 
 class Cosine(nn.Module):
     r""":math:`g = s \cos(f(x), f(x'))` with one learned :math:`s > 0` for the whole space.
@@ -42,10 +46,15 @@ class Cosine(nn.Module):
         """Return f on the sphere of radius sqrt(s)."""
         return nn.functional.normalize(f, dim=-1) * torch.exp(0.5 * HASTE * self.theta)
 
+    def in_place(self, f: torch.Tensor) -> torch.Tensor:
+        """The same, without gradients and in the memory of f."""
+        norm = torch.linalg.vector_norm(f, dim=-1, keepdim=True).clamp_min_(1e-12)
+        return f.mul_(torch.exp(0.5 * HASTE * self.theta) / norm)
 
-SIMILARITIES: dict[str, type[nn.Module]] = {"inner": Inner, "cosine": Cosine}
+
+SIMILARITIES: dict[str, type[Inner] | type[Cosine]] = {"inner": Inner, "cosine": Cosine}
 
 
-def build_similarity(name: str) -> nn.Module:
+def build_similarity(name: str) -> Inner | Cosine:
     """The similarity of that name."""
     return SIMILARITIES[choose("similarity", name, SIMILARITIES)]()

@@ -21,17 +21,25 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from pmvge.errors import StorageError
+from pmvge.errors import StorageError, one_line, short
 
 FORMAT = 1
 
 Write = Callable[[Path], object]
 
 
-def commit(folder: Path, kind: str, content: Mapping[str, Any], parts: Mapping[str, Write]) -> None:
+def commit(
+    folder: Path,
+    kind: str,
+    content: Mapping[str, Any],
+    parts: Mapping[str, Write],
+    *,
+    keep: bool = False,
+) -> None:
     """Write ``parts`` (file name to writer) and a manifest with ``content``, atomically.
 
-    ``kind`` names the manifest, such as "model" for model.json.
+    ``kind`` names the manifest, such as "model" for model.json. With ``keep``, what was there
+    before stays, as the kind "model-before", until the next commit.
     """
     try:
         make_folder(folder, kind)
@@ -44,10 +52,12 @@ def commit(folder: Path, kind: str, content: Mapping[str, Any], parts: Mapping[s
             stream.write(text)
             stream.flush()
             _sync(stream.fileno())
-        before = _labels_before(folder, kind)
+        before = _files_before(folder, kind)
+        if keep and before:
+            _keep_manifest(folder, kind)
         partial.replace(folder / f"{kind}.json")
         _sync_folder(folder)
-        _remove_others(folder, kind, files, before)
+        _remove_others(folder, kind, files, before, keep=keep)
     except (OSError, SafetensorError, TypeError, ValueError) as error:
         for name in [*parts, f"{kind}.json"]:  # a full disk has no room for halves
             with suppress(OSError):
@@ -104,28 +114,44 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _labels_before(folder: Path, kind: str) -> list[str]:
-    """The labels of the files that the manifest names which is about to be replaced."""
+def _files_before(folder: Path, kind: str) -> dict[str, dict[str, Any]]:
+    """The files that the manifest names which is about to be replaced."""
     try:
-        return list(_read_manifest(folder, kind)["files"])
-    except (StorageError, KeyError, TypeError):
-        return []
+        return dict(_read_manifest(folder, kind)["files"])
+    except (StorageError, KeyError, TypeError, ValueError):
+        return {}
+
+
+def _keep_manifest(folder: Path, kind: str) -> None:
+    """Give the manifest that is about to be replaced a second name."""
+    before = folder / f"{kind}-before.json"
+    partial = folder / f".{kind}-before.json.partial"
+    partial.write_bytes((folder / f"{kind}.json").read_bytes())
+    with partial.open("rb+") as stream:
+        _sync(stream.fileno())
+    partial.replace(before)
 
 
 def _remove_others(
-    folder: Path, kind: str, files: Mapping[str, Mapping[str, Any]], before: list[str]
+    folder: Path,
+    kind: str,
+    files: Mapping[str, Mapping[str, Any]],
+    before: Mapping[str, Mapping[str, Any]],
+    *,
+    keep: bool,
 ) -> None:
     """Remove what earlier commits of this kind left behind, and nothing of anybody else's.
 
     Files are known by the first word of their labels, such as "weights" and "embeddings".
     """
-    keep = {entry["name"] for entry in files.values()}
+    named = [*files.values(), *(before.values() if keep else ())]
+    kept = {entry["name"] for entry in named}
     words = "|".join(sorted({re.split(r"[-.]", label)[0] for label in [*files, *before]}))
     ours = re.compile(
         rf"({words})(-.+)?-[0-9a-f]{{16}}\.(safetensors|parquet)|\.({words}|{kind})[-.].*partial"
     )
     for path in folder.iterdir():
-        if path.name not in keep and ours.fullmatch(path.name) and path.is_file():
+        if path.name not in kept and ours.fullmatch(path.name) and path.is_file():
             path.unlink(missing_ok=True)
 
 
@@ -148,7 +174,10 @@ def exists(folder: Path, kind: str) -> bool:
 
 
 def read(folder: Path, kind: str) -> tuple[dict[str, Any], dict[str, Path]]:
-    """Return the manifest and the path of every part, all of them verified."""
+    """Return the manifest and the path of every part, all of them verified.
+
+    The kind "model-before" is what the last commit kept of the one before it.
+    """
     for attempt in range(5):
         manifest = _read_manifest(folder, kind)
         try:
@@ -156,13 +185,17 @@ def read(folder: Path, kind: str) -> tuple[dict[str, Any], dict[str, Path]]:
                 label: _verified(folder, kind, entry) for label, entry in manifest["files"].items()
             }
         except (KeyError, TypeError, AttributeError) as error:
-            raise StorageError(f"{folder}: damaged {kind}: its list of files: {error}") from error
+            raise StorageError(
+                f"{folder}: damaged {kind}: its list of files: {one_line(error)}"
+            ) from error
         except FileNotFoundError as error:
             # A writer may have committed in between: then the manifest is another one now.
             if attempt == 4 or _read_manifest(folder, kind) == manifest:
                 raise StorageError(
                     f"{folder}: damaged {kind}: {Path(str(error.filename)).name} is missing"
                 ) from error
+        except OSError as error:
+            raise StorageError(f"{folder}: cannot read the {kind}: {error}") from error
     raise AssertionError("unreachable")
 
 
@@ -175,12 +208,12 @@ def _read_manifest(folder: Path, kind: str) -> dict[str, Any]:
     except OSError as error:
         raise StorageError(f"{folder}: cannot read {kind}.json: {error}") from error
     except (ValueError, RecursionError) as error:
-        raise StorageError(f"{path}: damaged: not valid JSON ({error})") from error
-    if not isinstance(manifest, dict) or manifest.get("kind") != kind:
+        raise StorageError(f"{path}: damaged: not valid JSON ({one_line(error)})") from error
+    if not isinstance(manifest, dict) or manifest.get("kind") != kind.removesuffix("-before"):
         raise StorageError(f"{folder}: not a pmvge {kind}: {kind}.json is something else")
     version = manifest.get("format")
     if not isinstance(version, int) or version < 1:
-        raise StorageError(f"{path}: damaged: expected a format number, got {version!r}")
+        raise StorageError(f"{path}: damaged: expected a format number, got {short(version)}")
     if version > FORMAT:
         raise StorageError(
             f"{path}: written by a newer pmvge: format {version}, this one reads up to {FORMAT}"
@@ -212,7 +245,14 @@ def tensors_writer(tensors: Mapping[str, torch.Tensor]) -> Write:
             plain = plain.clone()  # tied weights: a file has no two names for one tensor
         seen.add(place)
         ready[name] = plain
-    return lambda path: save_file(ready, path)
+    return lambda path: _save_tensors(ready, path)
+
+
+def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
+    path.touch()
+    mode = path.stat().st_mode
+    save_file(tensors, path)
+    path.chmod(mode)  # safetensors makes files that nobody else may read
 
 
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:
@@ -220,4 +260,4 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
     try:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
-        raise StorageError(f"{path}: damaged: {error}") from error
+        raise StorageError(f"{path}: damaged: {one_line(error)}") from error

@@ -31,7 +31,7 @@ from scipy import sparse
 
 from pmvge.datasets.download import data_folder
 from pmvge.datasets.unpacking import unpack
-from pmvge.errors import InputError, choose
+from pmvge.errors import InputError, choose, one_line, short
 from pmvge.graph import MultiViewGraph
 
 FOLDERS = ("awa", "awa1", "awa2")
@@ -216,7 +216,9 @@ def _names(path: Path) -> tuple[str, ...]:
     for number, line in enumerate(_text_lines(path), start=1):
         fields = line.split()
         if len(fields) != 2 or fields[0] != str(number).encode():
-            raise InputError(f"{path}, line {number}: expected '{number} <name>', got {line!r}")
+            raise InputError(
+                f"{path}, line {number}: expected '{number} <name>', got {short(line)}"
+            )
         names.append(fields[1].decode(errors="replace"))
     return tuple(names)
 
@@ -235,7 +237,7 @@ def _row(where: str, fields: list[bytes], p: int) -> NDArray[np.float32]:
     try:
         row = np.array(fields, dtype=np.bytes_).astype(np.float32)
     except ValueError as error:
-        raise InputError(f"{where}: expected {p} numbers: {error}") from error
+        raise InputError(f"{where}: expected {p} numbers: {one_line(error)}") from error
     if not np.isfinite(row).all():
         raise InputError(f"{where}: expected finite numbers")
     return row
@@ -246,7 +248,7 @@ def _labels(path: Path, n_classes: int) -> NDArray[np.int64]:
     for number, line in enumerate(_text_lines(path), start=1):
         if not line.strip().isdigit() or not 1 <= int(line) <= n_classes:
             raise InputError(
-                f"{path}, line {number}: expected a class from 1 to {n_classes}, got {line!r}"
+                f"{path}, line {number}: expected a class from 1 to {n_classes}, got {short(line)}"
             )
         labels.append(int(line) - 1)
     return np.array(labels, np.int64)

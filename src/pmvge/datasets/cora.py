@@ -15,7 +15,7 @@ from scipy import sparse
 
 from pmvge.datasets.download import data_folder
 from pmvge.datasets.unpacking import read_files
-from pmvge.errors import InputError
+from pmvge.errors import InputError, one_line
 from pmvge.graph import MultiViewGraph
 from pmvge.ids import find
 
@@ -50,8 +50,8 @@ def load_cora(folder: str | Path | None = None) -> Cora:
         papers = np.array([row[0] for row in rows], dtype=np.int64)
         citations = np.array([line.split() for line in cites.splitlines()], dtype=np.int64)
         left, right = find(papers, citations[:, 0]), find(papers, citations[:, 1])
-    except (ValueError, IndexError) as error:
-        raise InputError(f"{place}: not in Cora's layout: {error}") from error
+    except (ValueError, IndexError, OverflowError) as error:
+        raise InputError(f"{place}: not in Cora's layout: {one_line(error)}") from error
     classes, labels = np.unique([row[-1] for row in rows], return_inverse=True)
     known = (left >= 0) & (right >= 0) & (left != right)
     pairs = np.unique(np.sort(np.stack([left[known], right[known]]), axis=0), axis=1)

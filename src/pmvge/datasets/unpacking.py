@@ -1,11 +1,14 @@
 """Archives that others packed: looked through first, then read, or unpacked whole or not at all.
 
 An archive is refused, before anything of it is written, if a member's path leads out of its folder,
-if a member is neither a file nor a folder, or if there are more bytes in it than expected.
+if a member is neither a file nor a folder, or if there are more bytes or members in it than
+expected.
 """
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import lzma
 import os
 import shutil
@@ -13,19 +16,27 @@ import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from tempfile import mkdtemp
+from typing import Any
 
-from pmvge.errors import InputError
+from pmvge.errors import InputError, one_line
 
 BLOCK = 1 << 20
+MEMBERS = 10_000
+HEADERS = 2048 * MEMBERS  # bytes of a tar archive beside its files: headers, and what fills blocks
 # RuntimeError: a password, or a compression that zipfile does not know.
 DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, UnicodeError,
     RuntimeError,
 )  # fmt: skip
+PACKED: dict[bytes, Callable[[Path], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ": lzma.open,
+}
 AGAIN = "do not use it, and get it again from its publisher"
 
 
@@ -39,12 +50,15 @@ def read_files(path: Path, names: Sequence[str], *, max_bytes: int) -> Mapping[s
             with zipfile.ZipFile(path) as archive:
                 packed = _zip_files(archive, max_bytes)
                 return {name: archive.read(packed[_named(name, packed)]) for name in names}
+        _count(path, max_bytes)
         with tarfile.open(path) as tar:
             files = _tar_files(tar, max_bytes)
             streams = {name: tar.extractfile(files[_named(name, files)]) for name in names}
             return {name: stream.read() for name, stream in streams.items() if stream is not None}
     except DAMAGED as error:
-        raise InputError(f"not a zip or tar archive, or a damaged one: {error}") from error
+        raise InputError(
+            f"not a zip or tar archive, or a damaged one: {one_line(error)}"
+        ) from error
 
 
 def unpack(
@@ -83,12 +97,12 @@ def unpack(
 
 def _zip_files(archive: zipfile.ZipFile, max_bytes: int) -> dict[str, zipfile.ZipInfo]:
     files, size = {}, 0
-    for info in archive.infolist():
+    for number, info in enumerate(archive.infolist(), start=1):
         kind = stat.S_IFMT(info.external_attr >> 16)  # 0 where it was packed without one
         plain = kind in (0, stat.S_IFREG, stat.S_IFDIR)
         size += info.file_size
         # The name as packed: ``filename`` is mended, differently on every system.
-        _refuse(info.orig_filename, plain, size, max_bytes)
+        _refuse(info.orig_filename, plain, number, size, max_bytes)
         if not info.is_dir():
             files[info.filename] = info
     return files
@@ -96,21 +110,43 @@ def _zip_files(archive: zipfile.ZipFile, max_bytes: int) -> dict[str, zipfile.Zi
 
 def _tar_files(tar: tarfile.TarFile, max_bytes: int) -> dict[str, tarfile.TarInfo]:
     files, size = {}, 0
-    for info in tar:
+    for number, info in enumerate(tar, start=1):
         size += info.size
-        _refuse(info.name, info.isfile() or info.isdir(), size, max_bytes)
+        _refuse(info.name, info.isfile() or info.isdir(), number, size, max_bytes)
         if info.isfile():
             files[info.name] = info
     return files
 
 
-def _refuse(name: str, plain: bool, size: int, max_bytes: int) -> None:
+def _count(path: Path, max_bytes: int) -> None:
+    """A tar archive's headers are packed, too, and read whole: all bytes are counted first."""
+    with path.open("rb") as stream:
+        start = stream.read(6)
+    opened = next((way for mark, way in PACKED.items() if start.startswith(mark)), None)
+    if opened is None:
+        return  # as large as its file
+    done = 0
+    with opened(path) as unpacked:
+        try:
+            while block := unpacked.read(BLOCK):
+                done += len(block)
+                if done > max_bytes + HEADERS:
+                    raise _too_large(max_bytes)
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            raise tarfile.ReadError(str(error)) from error  # what gzip and bz2 say of damage
+
+
+def _refuse(name: str, plain: bool, number: int, size: int, max_bytes: int) -> None:
     outside = PureWindowsPath(name).anchor or ".." in name.split("/")
     # Another system's separator, a drive or stream of Windows, the end of a name in C.
     if outside or any(mark in name for mark in "\\:\0"):
         raise InputError(f"member {name!r} leads out of the archive's folder: {AGAIN}")
     if not plain:
         raise InputError(f"member {name!r} is a link or a device, expected a file: {AGAIN}")
+    if number > MEMBERS:
+        raise InputError(f"expected at most {MEMBERS:,} files and folders, got more: {AGAIN}")
     if size > max_bytes:
         raise _too_large(max_bytes)
 
@@ -139,7 +175,7 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
         raise InputError(f"{path}: {error}") from error
     except DAMAGED as error:
         raise InputError(
-            f"{path}: not a zip archive, or a damaged one: {error}: {AGAIN}"
+            f"{path}: not a zip archive, or a damaged one: {one_line(error)}: {AGAIN}"
         ) from error
 
 

@@ -15,7 +15,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.errors import InputError
+from pmvge.errors import InputError, one_line
 
 Vector = NDArray[np.float32]
 
@@ -106,7 +106,7 @@ def _numbers(where: str, values: list[bytes]) -> Vector:
     try:
         numbers = np.array(values, dtype=np.bytes_).astype(np.float32)
     except ValueError as error:
-        raise InputError(f"{where}: expected numbers: {error}") from error
+        raise InputError(f"{where}: expected numbers: {one_line(error)}") from error
     if not np.isfinite(numbers).all():
         raise InputError(f"{where}: expected finite numbers")
     return numbers

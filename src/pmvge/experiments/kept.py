@@ -10,6 +10,7 @@ import hashlib
 import json
 import time
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,7 @@ def _read(path: Path) -> Arrays | None:
     try:
         with path.open("rb") as stream, np.load(stream) as content:
             arrays = {name: content[name] for name in content.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError):
         return None
     return arrays if "seconds" in arrays else None
 

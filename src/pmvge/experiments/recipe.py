@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pmvge.errors import InputError, choose
+from pmvge.errors import InputError, choose, one_line, short
 
 HOME = resources.files("pmvge.experiments") / "recipes"
 
@@ -101,8 +101,8 @@ def parse(name: str, text: str) -> Recipe:
     """A recipe from the text of its file; an error says where it is wrong."""
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"recipe {name!r}: not valid TOML: {error}") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"recipe {name!r}: not valid TOML: {one_line(error)}") from error
     where = f"recipe {name!r}"
     _check(where, content, FIELDS, needed=("title", "experiment", "summary"))
     rows = []
@@ -112,14 +112,15 @@ def parse(name: str, text: str) -> Recipe:
             pair = isinstance(value, list) and len(value) == 2
             if not pair or not all(isinstance(number, int | float) for number in value):
                 raise InputError(
-                    f"{where}: methods[{k}]: paper.{metric}: expected [mean, s.d.], got {value!r}"
+                    f"{where}: methods[{k}]: paper.{metric}: expected [mean, s.d.], "
+                    f"got {short(value)}"
                 )
         if row.get("search") and content.get("trials", 0) < 1:
             raise InputError(f"{where}: methods[{k}]: a search needs trials, expected at least 1")
         for setting, values in row.get("search", {}).items():
             if not isinstance(values, list) or not values:
                 raise InputError(
-                    f"{where}: methods[{k}]: search.{setting}: expected a list, got {values!r}"
+                    f"{where}: methods[{k}]: search.{setting}: expected a list, got {short(values)}"
                 )
         # TOML has no word for None.
         settings = {k: None if v == "none" else v for k, v in row.get("settings", {}).items()}
@@ -131,6 +132,8 @@ def parse(name: str, text: str) -> Recipe:
     if content.get("repetitions", 1) < 1:
         raise InputError(f"{where}: repetitions: expected at least 1")
     notes = tuple(content.get("notes", ()))
+    if not all(isinstance(note, str) for note in notes):
+        raise InputError(f"{where}: notes: expected texts, got {short(notes)}")
     return Recipe(name=name, **{**content, "methods": tuple(rows), "notes": notes})
 
 
@@ -138,14 +141,14 @@ def _check(
     where: str, content: Any, fields: Mapping[str, tuple[type, ...]], needed: tuple[str, ...]
 ) -> None:
     if not isinstance(content, dict):
-        raise InputError(f"{where}: expected a table, got {content!r}")
+        raise InputError(f"{where}: expected a table, got {short(content)}")
     for key, value in content.items():
         choose("key", key, fields, where)
         if not isinstance(value, fields[key]) or (
             isinstance(value, bool) != (fields[key] == (bool,))
         ):
             expected = " or ".join(kind.__name__ for kind in fields[key])
-            raise InputError(f"{where}: {key}: expected {expected}, got {value!r}")
+            raise InputError(f"{where}: {key}: expected {expected}, got {short(value)}")
     for key in needed:
         if key not in content:
             raise InputError(f"{where}: expected the key {key!r}")
