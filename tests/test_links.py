@@ -19,7 +19,8 @@ from scipy import sparse
 from pmvge import MultiViewGraph
 from pmvge.checkpoints import add_graphs
 from pmvge.errors import GraphError
-from pmvge.links import canonical, parse_links
+from pmvge.link_tables import parse_links
+from pmvge.links import canonical
 
 DENSE = np.array([[0.0, 2.0, 0.0], [1.5, 0.0, 3.0]])
 ENTRIES = [(0, 1, 2.0), (1, 0, 1.5), (1, 2, 3.0)]

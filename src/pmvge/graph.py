@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from pmvge.errors import GraphError, choose
 from pmvge.features import Features, check_features, freeze, row_shape
 from pmvge.ids import Ids, check_ids
-from pmvge.links import Links, Pair, Symmetrize, canonical, parse_links
+from pmvge.link_tables import Symmetrize, parse_links
+from pmvge.links import Links, Pair, canonical
 from pmvge.networkx_io import read_network, write_network
 
 if TYPE_CHECKING:

@@ -77,9 +77,11 @@ class History:
         """The history that :meth:`to_records` came from."""
         found = [Record(**record) for record in records]
         for record in found:
-            known = {**asdict(record), "validation": record.validation or 0.0}
+            known = asdict(record)
+            if known["validation"] is None:
+                del known["validation"]
             if not all(isinstance(value, int | float) for value in known.values()):
-                raise TypeError(f"expected records of numbers, got {known}")
+                raise TypeError(f"expected a record of numbers, got {known}")
         return cls(found)
 
     def plot(self) -> Any:

@@ -83,6 +83,7 @@ def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[st
         _check_size(folder, choices, schemas, K, weights)
         network = MultiViewEncoder(choices, schemas, K, manifest["similarity"])
         _load_weights(folder, network, weights)
+        _check_finite(folder, network, choices)
         network.eval()
         rows = {view: Embeddings.load(parts[_embeddings_file(view)]) for view in schemas}
         for view, schema in schemas.items():
@@ -164,6 +165,14 @@ def _load_weights(
         raise StorageError(
             f"{folder}: the weights do not fit the encoders: {one_line(error)}"
         ) from error
+
+
+def _check_finite(folder: Path, network: MultiViewEncoder, choices: Mapping[str, Choice]) -> None:
+    """All weights but those of modules of the user's, which may hold what they like."""
+    ours = {view: network.of(view) for view, c in choices.items() if isinstance(c, EncoderSpec)}
+    for name, module in {**ours, "similarity": network.similarity}.items():
+        if not all(bool(tensor.isfinite().all()) for tensor in module.state_dict().values()):
+            raise StorageError(f"{folder}: damaged model: weights of {name!r} are not finite")
 
 
 def _embeddings_file(view: str) -> str:
@@ -256,4 +265,5 @@ def _read_encoder(saved: Any, view: str | None, choices: Mapping[str, Choice]) -
         return _read_spec(saved["spec"])
     if view is not None:
         return choices[view]
-    return next(choice for choice in choices.values() if isinstance(choice, nn.Module))
+    modules = [choice for choice in choices.values() if isinstance(choice, nn.Module)]
+    return modules[0]

@@ -184,7 +184,7 @@ def read(folder: Path, kind: str) -> tuple[dict[str, Any], dict[str, Path]]:
             return manifest, {
                 label: _verified(folder, kind, entry) for label, entry in manifest["files"].items()
             }
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:  # names, too
             raise StorageError(
                 f"{folder}: damaged {kind}: its list of files: {one_line(error)}"
             ) from error
@@ -195,7 +195,7 @@ def read(folder: Path, kind: str) -> tuple[dict[str, Any], dict[str, Path]]:
                     f"{folder}: damaged {kind}: {Path(str(error.filename)).name} is missing"
                 ) from error
         except OSError as error:
-            raise StorageError(f"{folder}: cannot read the {kind}: {error}") from error
+            raise StorageError(f"{folder}: cannot read the {kind}: {one_line(error)}") from error
     raise AssertionError("unreachable")
 
 

@@ -18,7 +18,7 @@ from sklearn.metrics import (
 from pmvge.errors import InputError
 from pmvge.evaluation import ranking
 from pmvge.evaluation.ranking import evaluate_links, overall
-from pmvge.links import parse_links
+from pmvge.link_tables import parse_links
 
 
 def links(W, within=False):

@@ -6,7 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from pmvge.evaluation.tasks import classification_accuracy, clustering_nmi, link_prediction
-from pmvge.links import parse_links
+from pmvge.link_tables import parse_links
 
 
 def clusters(rng, n_each: int = 20, spread: float = 0.1):

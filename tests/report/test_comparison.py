@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pmvge.links import Links, parse_links
+from pmvge.link_tables import parse_links
+from pmvge.links import Links
 from pmvge.report.comparison import calibration, degrees, similarities
 from pmvge.report.summary import PairData
 

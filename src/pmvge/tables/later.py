@@ -13,7 +13,8 @@ from scipy import sparse
 from pmvge.errors import TableError
 from pmvge.features import Features
 from pmvge.ids import Ids
-from pmvge.links import Links, Pair, parse_links
+from pmvge.link_tables import parse_links
+from pmvge.links import Links, Pair
 from pmvge.tables.blocks import Notes
 from pmvge.tables.casts import as_id, check_casts, check_column, id_type
 from pmvge.tables.joining import Joined, join_links, register_ids

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from pmvge.errors import GraphError, TableError
 from pmvge.graph import MultiViewGraph, check_pairs
-from pmvge.links import Pair, parse_links
+from pmvge.link_tables import parse_links
+from pmvge.links import Pair
 from pmvge.tables.guess import complete, raw_links, raw_view
 from pmvge.tables.joining import Joined, Triple, join_links
 from pmvge.tables.project import LinkTable, Project, ViewTable, read_project
