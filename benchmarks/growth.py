@@ -21,8 +21,8 @@ from scipy import sparse
 from step import median_times
 
 from pmvge import MultiViewGraph, PMvGE
+from pmvge.assembly import make_trainer
 from pmvge.encoders import EncoderSpec
-from pmvge.fitting import make_trainer
 from pmvge.network import MultiViewEncoder, choose_encoders, schemas_of
 from pmvge.progress import Silent
 

@@ -20,7 +20,7 @@ from output import write
 from plotly import graph_objects
 
 from pmvge import EncoderSpec, MultiViewGraph
-from pmvge.fitting import make_trainer
+from pmvge.assembly import make_trainer
 from pmvge.model import PMvGE
 from pmvge.network import MultiViewEncoder, schemas_of
 from pmvge.progress import Silent

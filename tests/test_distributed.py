@@ -20,11 +20,11 @@ from safetensors.torch import load_file, save_file
 from scipy import sparse
 
 from pmvge import MultiViewGraph, PMvGE, PmvgeError
+from pmvge.assembly import make_trainer
 from pmvge.batches import gatherer
 from pmvge.distributed import World, join
 from pmvge.encoded import EncodedLoss
 from pmvge.encoders import EncoderSpec
-from pmvge.fitting import make_trainer
 from pmvge.network import MultiViewEncoder, choose_encoders, schemas_of
 from pmvge.objectives import BlockObjective
 from pmvge.progress import Silent

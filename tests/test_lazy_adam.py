@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import sparse
 
-from pmvge import MultiViewGraph, PMvGE, fitting
+from pmvge import MultiViewGraph, PMvGE, assembly
 from pmvge.encoders import Affine, Lookup
 from pmvge.features import SparseRows
 from pmvge.lazy_adam import LazyAdam
@@ -99,7 +99,7 @@ def graph_of(kind: str) -> MultiViewGraph:
 
 
 def fitted(kind: str, lazy: float, monkeypatch, **settings) -> PMvGE:
-    monkeypatch.setattr(fitting, "LAZY", lazy)
+    monkeypatch.setattr(assembly, "LAZY", lazy)
     given = {"batch_size": 16, "max_steps": 120, "patience": 2, "random_state": 0} | settings
     return PMvGE(4, hidden_sizes=(8,), progress=False, **given)
 
@@ -139,11 +139,11 @@ def test_what_is_large_is_updated_row_by_row(monkeypatch):
 
 def test_a_resumed_fit_is_the_same_to_the_bit(tmp_path, monkeypatch):
     graph = graph_of("featureless")
-    monkeypatch.setattr(fitting, "LAZY", 0.0)
+    monkeypatch.setattr(assembly, "LAZY", 0.0)
     settings = {"batch_size": 16, "max_steps": 60, "patience": 5, "random_state": 0}
     whole = PMvGE(4, progress=False, **settings).fit(graph)
     keeping = {"checkpoint_dir": tmp_path, "checkpoint_steps": 7, "progress": False}
-    descend = fitting.Trainer.descend
+    descend = assembly.Trainer.descend
 
     def stop(self, batch):
         if self.step == 40:
@@ -151,7 +151,7 @@ def test_a_resumed_fit_is_the_same_to_the_bit(tmp_path, monkeypatch):
         descend(self, batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(fitting.Trainer, "descend", stop)
+        patch.setattr(assembly.Trainer, "descend", stop)
         with pytest.raises(KeyboardInterrupt):
             PMvGE(4, **keeping, **settings).fit(graph)
     resumed = PMvGE(4, **keeping, **settings).fit(graph, resume=True)

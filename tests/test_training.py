@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from pmvge import MultiViewGraph, PMvGE, fitting
+from pmvge import MultiViewGraph, PMvGE, assembly
 from pmvge.batches import BatchStream
 from pmvge.errors import DivergedError
 from pmvge.objectives import Loss
@@ -201,7 +201,7 @@ def test_training_is_as_long_as_it_was_asked_to_be(graph, limits, steps):
 
 
 def test_the_default_length_is_thirty_epochs_when_they_are_longer(graph, monkeypatch):
-    monkeypatch.setattr(fitting, "STEPS", (5, 3000))
+    monkeypatch.setattr(assembly, "STEPS", (5, 3000))
     assert pmvge(patience=None, max_steps=None).fit(graph).history_[-1].step == 90
 
 
@@ -221,7 +221,7 @@ def test_the_default_length_is_thirty_epochs_when_they_are_longer(graph, monkeyp
 )
 def test_the_default_length_fits_small_graphs_and_large_ones(steps_per_epoch, steps):
     settings = PMvGE().get_params(deep=False)
-    assert fitting._plan(settings, steps_per_epoch).max_steps == steps
+    assert assembly._plan(settings, steps_per_epoch).max_steps == steps
 
 
 def test_an_epoch_is_as_many_draws_as_there_are_links(graph):

@@ -1,0 +1,138 @@
+"""What would a billion nodes and a hundred billion links take? Arithmetic, not a measurement.
+
+Bytes and seconds of a run on stated hardware, from the sizes of what is moved in a step and from
+what the other benchmarks have measured here: a full step over its matrix products
+(results/step.json) and the set-up of a link (results/scale.json). docs/scaling.md explains it.
+
+    python benchmarks/plan.py
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"
+GB, TB = 1e9, 1e12
+
+
+@dataclass(frozen=True)
+class Data:
+    """Two views of half the nodes each; half of one of them has no features."""
+
+    nodes: float = 1e9
+    links: float = 1e11
+    features: int = 64  # float16
+    hidden: int = 256
+    K: int = 64
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Machines as one rents them: eight GPUs, fast flash, a fast network. Sustained, not peak."""
+
+    machines: int = 16
+    gpus: int = 8  # a machine
+    flops: float = 30e12  # a GPU, float32 products of this size
+    reads: float = 2e6  # random reads of 4 kB a second, a machine
+    disk: float = 10 * GB  # bytes a second in sequence, a machine
+    network: float = 25 * GB  # bytes a second, a machine (200 Gbit)
+    latency: float = 1e-4  # seconds of a collective call over all machines
+
+    @property
+    def ranks(self) -> int:
+        return self.machines * self.gpus
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Of one rank."""
+
+    links: int = 8192
+    uniform: int = 8192
+
+    @property
+    def side(self) -> int:
+        return self.links + self.uniform
+
+
+def overhead() -> float:
+    """A full step over its matrix products, as measured for the small network."""
+    rows = json.loads((RESULTS / "step.json").read_text())["results"]
+    return next(
+        r["ratio"] for r in rows if r["network"].startswith("small") and r["what"] == "step"
+    )
+
+
+def set_up_seconds_a_link() -> float:
+    """Of the largest graph measured."""
+    row = json.loads((RESULTS / "scale.json").read_text())["results"]["mapped"][-1]
+    return float(row["set_up_seconds"] / row["links"])
+
+
+def main() -> None:
+    data, hardware, batch = Data(), Hardware(), Batch()
+    ranks, N, K = hardware.ranks, batch.side, data.K
+    weights = 2 * (data.features * data.hidden + data.hidden * K)
+    print(
+        f"{hardware.machines} machines of {hardware.gpus} GPUs; {batch.links:,} links a rank, step"
+    )
+
+    print("\nWhat lies where")
+    row = data.features * 2
+    share = data.links / ranks
+    table = data.nodes / 2 * K * 4 * 3
+    _tell("features, float16, in files", data.nodes * row)
+    _tell("  of one machine", data.nodes * row / hardware.machines)
+    _tell("links, two int32, in files", data.links * 8)
+    _tell("  of one rank", share * 8)
+    _tell("look-up table of half the nodes, with Adam's two", table)
+    _tell("  of one rank", table / ranks)
+    _tell("encoders with Adam's two, in every rank", 3 * 4 * weights)
+    _tell("ids and log weights of a rank's nodes", data.nodes / ranks * 12)
+
+    print("\nOne step")
+    products = 3 * 2 * 2 * N * (data.features * data.hidden + data.hidden * K) + 3 * 2 * N * N * K
+    compute = overhead() * products / hardware.flops
+    gathered = 2 * N * hardware.gpus  # rows, a machine
+    fetch = gathered / hardware.reads
+    gradients = 2 * 4 * weights * (ranks - 1) / ranks
+    exchange = gradients / (hardware.network / hardware.gpus) + hardware.latency
+    looked_up = 2 * N * K * 4  # of a rank: rows there, gradients back; half of the nodes are free
+    shuffle = looked_up / (hardware.network / hardware.gpus) + 2 * hardware.latency
+    _tell("features gathered by a rank", 2 * N * row)
+    print(f"  {fetch * 1e3:.1f} ms of random reads on each machine, a thread ahead of the step")
+    _tell("gradients sent by a rank", gradients)
+    print(f"  {exchange * 1e3:.2f} ms")
+    _tell("look-up rows and their gradients, to and from a rank", looked_up)
+    print(f"  {shuffle * 1e3:.2f} ms")
+    print(f"arithmetic of a rank: {products / 1e9:.0f} GFLOP, x {overhead():.2f}")
+    print(f"  {compute * 1e3:.1f} ms")
+    step = max(compute + exchange + shuffle, fetch)
+    print(f"step: {step * 1e3:.1f} ms, the larger of the reads and of all the rest")
+
+    print("\nOne epoch, and the rest")
+    steps = data.links / (ranks * batch.links)
+    print(f"steps: {steps:,.0f}; hours: {steps * step / 3600:.1f}")
+    _tell("features gathered, all machines", steps * 2 * N * row * ranks)
+    _tell("gradients and look-up rows sent, all ranks", steps * (gradients + looked_up) * ranks)
+    set_up = share * set_up_seconds_a_link()
+    print(
+        f"set-up of a rank's links: {set_up / 60:.0f} min, at {1e9 * set_up / share:.0f} ns a link"
+    )
+    rows = data.nodes / ranks
+    embedding = rows * 2 * weights / 2 / (0.7 * hardware.flops)
+    reading = data.nodes * row / hardware.machines / hardware.disk
+    print(f"embedding all nodes: {max(embedding, reading):.0f} s, most of it reading")
+
+
+def _tell(what: str, size: float) -> None:
+    unit, name = next(
+        (u, n) for u, n in ((TB, "TB"), (GB, "GB"), (1e6, "MB"), (1e3, "kB")) if size >= u
+    )
+    print(f"{what}: {size / unit:.3g} {name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,310 @@
+"""Does it stay within its means as the data grow?
+
+Two views of n / 2 nodes each, 64 float16 features in memory-mapped files, ten links a node in
+memory-mapped int32 columns; n = 10^5, 10^6, 10^7 and so 10^6, 10^7, 10^8 links. For each size, in
+a process of its own: seconds to the graph and the sampler, milliseconds a training step, rows
+embedded and written to Parquet, and the peak of its own memory (pages of mapped files, which the
+system takes back at will, not counted) beside the formula of docs/scaling.md. Then tables that a
+step may not touch as a whole: 10^6 sparse columns with 50 entries a row, and 10^7 nodes without
+features.
+
+    python benchmarks/scale.py [--folder FOLDER] [--sizes 100000 1000000]
+
+It needs 5 GB of disk for the largest size, and 14 GB of memory for the 10^7 vectors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from output import write
+from plotly import graph_objects
+from scipy import sparse
+
+from pmvge import MultiViewGraph, PMvGE
+from pmvge.assembly import make_trainer
+from pmvge.encoders import EncoderSpec
+from pmvge.network import MultiViewEncoder, choose_encoders, schemas_of
+from pmvge.progress import Silent
+from pmvge.training import Trainer
+
+SIZES = (100_000, 1_000_000, 10_000_000)
+LINKS, FEATURES, HIDDEN, K, BATCH = 10, 64, 256, 64, 512
+COLUMNS, ENTRIES = 1_000_000, 50
+CHUNK = 1 << 16  # rows made at once
+STEPS = 200
+FLAT, MATCH = 1.3, 0.7  # goals: step time over that of the smallest; rows over those of products
+
+
+# -- data -----------------------------------------------------------------------------------
+
+
+def make_files(folder: Path, n: int) -> None:
+    """Features of both views, and links sorted by row and column; nodes of one class like it."""
+    rng, half = np.random.default_rng(n), n // 2
+    centres = rng.standard_normal((16, FEATURES))
+    for view in ("left", "right"):
+        X = np.lib.format.open_memmap(folder / f"{view}.npy", "w+", np.float16, (half, FEATURES))
+        for start in range(0, half, CHUNK):
+            rows = np.arange(start, min(start + CHUNK, half))
+            X[rows] = centres[rows % 16] + rng.standard_normal((len(rows), FEATURES), np.float32)
+    ends = {name: (folder / f"{name}.bin").open("wb") for name in ("rows", "cols")}
+    for start in range(0, half, CHUNK):
+        rows = np.repeat(np.arange(start, min(start + CHUNK, half)), 2 * LINKS)
+        cols = rng.integers(half // 16, size=len(rows)) * 16
+        cols += np.where(rng.random(len(rows)) < 0.5, rows % 16, rng.integers(16, size=len(rows)))
+        key = np.unique(rows * half + np.minimum(cols, half - 1))
+        ends["rows"].write((key // half).astype(np.int32).data)
+        ends["cols"].write((key % half).astype(np.int32).data)
+    for stream in ends.values():
+        stream.close()
+
+
+def mapped_graph(folder: Path) -> MultiViewGraph:
+    views = {view: np.load(folder / f"{view}.npy", mmap_mode="r") for view in ("left", "right")}
+    links = tuple(np.memmap(folder / f"{name}.bin", np.int32, "r") for name in ("rows", "cols"))
+    return MultiViewGraph(views, {("left", "right"): links})
+
+
+def sparse_graph() -> MultiViewGraph:
+    """10^5 rows of 50 among 10^6 columns, linked to 1,000 nodes."""
+    rng, n = np.random.default_rng(0), 100_000
+    columns = rng.integers(COLUMNS, size=n * ENTRIES, dtype=np.int32)
+    start = np.arange(0, n * ENTRIES + 1, ENTRIES, dtype=np.int32)
+    X = sparse.csr_array((np.ones(n * ENTRIES, np.float32), columns, start), shape=(n, COLUMNS))
+    links = (rng.integers(n, size=10 * n), rng.integers(1000, size=10 * n))
+    return MultiViewGraph({"left": X, "right": 1000}, {("left", "right"): links})
+
+
+def free_graph(n: int) -> MultiViewGraph:
+    """n nodes without features, linked to 10,000 others."""
+    rng = np.random.default_rng(0)
+    rows = np.arange(n, dtype=np.int32)
+    links = (rows, rng.integers(10_000, size=n, dtype=np.int32))
+    return MultiViewGraph({"left": n, "right": 10_000}, {("left", "right"): links})
+
+
+# -- measuring, in a process of its own -----------------------------------------------------
+
+
+def own_memory() -> float:
+    """Megabytes of this process that are no pages of files."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError("this benchmark reads /proc/self/status, which this system does not have")
+
+
+@contextmanager
+def watched_memory() -> Iterator[list[float]]:
+    """The peak so far, looked at 50 times a second, as the only item of a list."""
+    peak, done = [own_memory()], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.02):
+            peak[0] = max(peak[0], own_memory())
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield peak
+    finally:
+        done.set()
+        thread.join()
+
+
+def trainer_of(graph: MultiViewGraph) -> tuple[Trainer, MultiViewEncoder]:
+    chosen = {"hidden_sizes": (HIDDEN,), "batch_size": BATCH, "max_steps": 10 * STEPS}
+    settings = PMvGE(K, **chosen).get_params(deep=False)
+    spec = EncoderSpec("mlp", (HIDDEN,), "relu", "identity", False, 0.3, 0.0)
+    schemas = schemas_of(graph)
+    network = MultiViewEncoder(choose_encoders("mlp", spec, schemas), schemas, K, "cosine")
+    network.train()
+    device = torch.device("cpu")
+    return make_trainer(settings, network, graph, None, device, 0, Silent()), network
+
+
+def step_milliseconds(trainer: Trainer) -> float:
+    """The median of steps after some to warm up."""
+    times = []
+    batches = iter(trainer.batches)
+    for _ in range(STEPS + 20):
+        start = time.perf_counter()
+        trainer.descend(next(batches))
+        times.append(time.perf_counter() - start)
+    batches.close()  # type: ignore[attr-defined]
+    return 1e3 * float(np.median(times[20:]))
+
+
+def formula(graph: MultiViewGraph, network: MultiViewEncoder) -> float:
+    """Megabytes of training, as docs/scaling.md has it: ids, sampler, weights with Adam's two."""
+    nodes = 12 * graph.n_nodes  # an id and a log weight each
+    degrees = 2 * 8 * max(graph.sizes.values())
+    weights = 3 * 4 * sum(p.numel() for p in network.parameters())
+    return (nodes + degrees + weights) / 2**20
+
+
+def run_mapped(folder: Path) -> dict[str, Any]:
+    base = own_memory()
+    with watched_memory() as peak:
+        start = time.perf_counter()
+        graph = mapped_graph(folder)
+        trainer, network = trainer_of(graph)
+        set_up = time.perf_counter() - start
+        step = step_milliseconds(trainer)
+        training_peak = peak[0] - base
+    products = product_rows(FEATURES, HIDDEN, K)
+    model = PMvGE(
+        K, hidden_sizes=(HIDDEN,), max_steps=20, patience=None, random_state=0, progress=False
+    )
+    small = graph.subgraph({view: np.arange(2000) for view in graph.view_names})
+    model.fit(small)
+    before = own_memory()
+    with watched_memory() as peak:
+        start = time.perf_counter()
+        rows = sum(
+            model.embed_to(folder / f"{view}.parquet", view, graph.views[view])
+            for view in graph.view_names
+        )
+        written = rows / (time.perf_counter() - start)
+        embedding_peak = peak[0] - before
+    return {
+        "nodes": graph.n_nodes,
+        "links": graph.n_links,
+        "set_up_seconds": set_up,
+        "step_ms": step,
+        "training_mb": training_peak,
+        "formula_mb": formula(graph, network),
+        "embedded": embedded_rows(model, graph),
+        "products": products,
+        "written": written,
+        "embedding_mb": embedding_peak,
+    }
+
+
+def embedded_rows(model: PMvGE, graph: MultiViewGraph) -> float:
+    """Rows a second through the encoders, from the memory map to arrays."""
+    X = graph.views["left"]
+    assert isinstance(X, np.ndarray)
+    part = X[: 1 << 20]
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        model.embed("left", part)
+        times.append(time.perf_counter() - start)
+    return len(part) / float(np.median(times))
+
+
+def product_rows(*widths: int) -> float:
+    """Rows a second of the matrix products alone."""
+    layers = [torch.randn(a, b) for a, b in itertools.pairwise(widths)]
+    x, times = torch.randn(4096, widths[0]), []
+    for _ in range(200):
+        start = time.perf_counter()
+        y = x
+        for layer in layers:
+            y = y @ layer
+        times.append(time.perf_counter() - start)
+    return len(x) / float(np.median(times))
+
+
+def run_table(graph: MultiViewGraph) -> dict[str, Any]:
+    base = own_memory()
+    with watched_memory() as peak:
+        trainer, network = trainer_of(graph)
+        step = step_milliseconds(trainer)
+    table = max(p.numel() for p in network.parameters()) * 4 / 2**20
+    return {
+        "nodes": graph.n_nodes,
+        "step_ms": step,
+        "table_mb": table,
+        "training_mb": peak[0] - base,
+        "formula_mb": formula(graph, network),
+    }
+
+
+CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "mapped": run_mapped,
+    "sparse": lambda _: run_table(sparse_graph()),
+    "free": lambda _: run_table(free_graph(10_000_000)),
+    "free, small": lambda _: run_table(free_graph(100_000)),
+}
+
+
+# -- all of them ----------------------------------------------------------------------------
+
+
+def apart(case: str, folder: Path) -> dict[str, Any]:
+    """Run a case in a process of its own."""
+    command = [sys.executable, __file__, "--case", case, "--folder", str(folder)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--case", choices=CASES, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.case:
+        print(json.dumps(CASES[options.case](options.folder)))
+        return
+    rows = []
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        folder = Path(name)
+        for n in options.sizes:
+            start = time.perf_counter()
+            make_files(folder, n)
+            print(
+                f"{n:,} nodes: files made in {time.perf_counter() - start:.0f} s", file=sys.stderr
+            )
+            rows.append(apart("mapped", folder))
+            tell_mapped(rows[-1], rows[0])
+        tables = {case: apart(case, folder) for case in CASES if case != "mapped"}
+    for case, row in tables.items():
+        print(
+            f"{case:>11}: {row['step_ms']:.1f} ms a step; table {row['table_mb']:,.0f} MB, "
+            f"training {row['training_mb']:,.0f} MB, formula {row['formula_mb']:,.0f} MB"
+        )
+    figure = graph_objects.Figure()
+    nodes = [row["nodes"] for row in rows]
+    figure.add_scatter(x=nodes, y=[r["step_ms"] for r in rows], name="milliseconds a step")
+    figure.add_scatter(x=nodes, y=[r["set_up_seconds"] for r in rows], name="seconds of set-up")
+    figure.add_scatter(x=nodes, y=[r["training_mb"] for r in rows], name="MB of training")
+    figure.add_scatter(x=nodes, y=[r["formula_mb"] for r in rows], name="MB by the formula")
+    figure.update_xaxes(type="log", title="nodes (ten links each)")
+    figure.update_yaxes(type="log")
+    write("scale", {"mapped": rows, "tables": tables}, figure)
+
+
+def tell_mapped(row: dict[str, Any], first: dict[str, Any]) -> None:
+    """One size in two lines."""
+    set_up, step = row["set_up_seconds"], row["step_ms"]
+    print(
+        f"{row['nodes']:>10,} nodes, {row['links']:>11,} links: set-up {set_up:.1f} s"
+        f" ({1e9 * set_up / row['links']:.0f} ns a link), step {step:.1f} ms"
+        f" ({row['step_ms'] / first['step_ms']:.2f} x, goal {FLAT}), training "
+        f"{row['training_mb']:,.0f} MB (formula {row['formula_mb']:,.0f})\n"
+        f"{'':>11}embedded {row['embedded']:,.0f} rows/s, "
+        f"{row['embedded'] / row['products']:.0%} of the products' (goal {MATCH:.0%}); to Parquet "
+        f"{row['written']:,.0f} rows/s in {row['embedding_mb']:,.0f} MB"
+    )
+
+
+if __name__ == "__main__":
+    main()
