@@ -12,7 +12,7 @@ PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.t
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format docs bench clean
+.PHONY: help demo test fuzz lint format docs bench stress clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ demo: $(CORE)  ## fit PMvGE on a real data set and show what it learned
 
 test: $(DEV)  ## run the test suite
 	$(BIN)/python -m pytest
+
+fuzz: $(DEV)  ## read 10,000 damaged files, in ten minutes at most
+	$(BIN)/python tests/fuzz/run.py
 
 lint: $(DEV)  ## check format, style, types and the direction of imports
 	$(BIN)/ruff format --check .
@@ -41,6 +44,11 @@ bench: $(DEV)  ## measure speed and recovery
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/journey.py
+	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/plan.py
+
+stress: $(DEV)  ## run long and large what the tests run short and small
+	PMVGE_STRESS=1 $(BIN)/python -m pytest tests/test_stress.py tests/test_leaks.py tests/cli/test_kills.py
 
 clean:  ## remove .venv, caches and built files
 	rm -rf $(VENV) dist site .benchmarks .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import csv
-import gzip
-import io
 import json
-import os
 import sqlite3
-import stat
 import sys
-import tarfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,9 +22,14 @@ from hypothesis import strategies as st
 import pmvge.cli
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.background import Background, load_background
-from pmvge.datasets.unpacking import MEMBERS, read_files, unpack
-from pmvge.errors import InputError
-from pmvge.tables import LinkTable, Project, Source, ViewTable, read_rows, read_tables
+from pmvge.tables import (
+    LinkTable,
+    Project,
+    Source,
+    ViewTable,
+    read_rows,
+    read_tables,
+)
 from pmvge.tables.sources import ask, literal, quoted, workbench
 
 # OWNED becomes the name of a file that must not come to be.
@@ -211,108 +210,38 @@ def test_nothing_steers_the_terminal(names: list[str], command: Callable[..., st
     model = PMvGE(2, max_steps=2, progress=False).fit(graph)
     model.save("model", background=Background.of(graph, graph))
     as_csv(Path.cwd(), "evil", {evil: [1], markup: [2], "w": [3]})
+    as_csv(Path.cwd(), "u", {"u": [*range(9)], evil: [f"{evil}{i}" for i in range(9)]})
+    as_csv(Path.cwd(), "l", {"u": [*range(8)], "v": [*range(1, 9)]})
+    asked = ("--view", other, "--id", evil, "--among", view)
     said = {
         "inspect": command("inspect", "model"),
-        "search": command("search", "model", "--view", other, "--id", evil, "--among", view),
+        "search": command("search", "model", *asked),
         "unknown id": command("search", "model", "--view", other, "--id", "?", "--among", view),
         "unknown view": command("search", "model", "--view", evil, "--id", "?", "--among", view),
         "init": command("init"),
         "columns": command("fit", "--view", "a=evil.csv:id=b", "--links", "a,a=evil.csv"),
+        "fit": command(
+            "fit",
+            "-o",
+            "fitted",
+            "--set",
+            "max_steps=2",
+            "--set",
+            "n_components=2",
+            "--view",
+            f"{evil}=u.csv:id=u",
+            "--links",
+            f"{evil},{evil}=l.csv",
+        ),
         "no file": command("fit", "--view", f"a={evil}.csv", "--links", f"a,a={evil}.csv"),
     }
     for name, text in said.items():
         assert "Traceback" not in text, name
         steering = [c for c in text if (c < " " and c != "\n") or "\x7f" <= c <= "\x9f"]
         assert steering == [], (name, text)
+    assert "Model: fitted" in said["fit"]
     for name in ("inspect", "search"):
         assert "[bold]x[/red]" in "".join(said[name].split()), name
         assert "\\x1b]0;title\\x07" in "".join(said[name].split()), name
-    found = json.loads(command("search", "model", "--view", other, "--id", evil, "--among", view, "--json"))  # fmt: skip  # noqa: E501
+    found = json.loads(command("search", "model", *asked, "--json"))
     assert found["results"][0]["id"] == evil
-
-
-# -- archives -------------------------------------------------------------------------------
-
-
-def header(name: str, size: int, kind: bytes = tarfile.REGTYPE) -> bytes:
-    info = tarfile.TarInfo(name)
-    info.size, info.type = size, kind
-    return info.tobuf(tarfile.USTAR_FORMAT)
-
-
-def refused(path: Path, max_bytes: int = 100_000) -> str:
-    with pytest.raises(InputError) as caught:
-        read_files(path, ["names.txt"], max_bytes=max_bytes)
-    return str(caught.value)
-
-
-@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
-def test_a_header_is_no_place_for_a_bomb(kind: bytes, tmp_path: Path) -> None:
-    """What a tar says of its members is packed, too; it is counted before it is believed."""
-    size = 64 << 20
-    with gzip.open(tmp_path / "x", "wb", 1) as packed:
-        packed.write(header("x", size, kind))
-        for _ in range(size >> 20):
-            packed.write(bytes(1 << 20))
-        packed.write(header("names.txt", 0) + bytes(1024))
-    assert (tmp_path / "x").stat().st_size < size / 100
-    assert "at most 100,000 bytes when unpacked" in refused(tmp_path / "x")
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_many_members_are_a_bomb(packed: bool, tmp_path: Path) -> None:
-    opened = gzip.open if packed else open
-    with opened(tmp_path / "x", "wb") as stream:
-        stream.write(header("names.txt", 0) * (MEMBERS + 1) + bytes(1024))
-    assert f"at most {MEMBERS:,} files and folders" in refused(tmp_path / "x")
-    with zipfile.ZipFile(tmp_path / "y.zip", "w") as archive:
-        for number in range(MEMBERS + 1):
-            archive.writestr(f"set/{number}", b"")
-    assert f"at most {MEMBERS:,} files and folders" in refused(tmp_path / "y.zip")
-    with pytest.raises(InputError, match="files and folders, got more"):
-        unpack([tmp_path / "y.zip"], tmp_path / "set", needed=["1"], max_bytes=10)
-    assert not (tmp_path / "set").exists()
-
-
-def test_a_size_that_is_only_said_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(header("names.txt", 1 << 32) + bytes(1024))
-    assert "at most 100,000 bytes" in refused(tmp_path / "x")
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as archive:
-        archive.writestr("names.txt", b"12345678")
-    said = stream.getvalue().replace((8).to_bytes(4, "little"), (1 << 31).to_bytes(4, "little"))
-    (tmp_path / "y.zip").write_bytes(said)
-    assert "at most 100,000 bytes" in refused(tmp_path / "y.zip")
-
-
-def test_an_archive_in_an_archive_stays_packed(tmp_path: Path) -> None:
-    inner = io.BytesIO()
-    with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("bomb", bytes(10_000_000))
-    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
-        archive.writestr("set/inner.zip", inner.getvalue())
-    unpack([tmp_path / "x.zip"], tmp_path / "set", needed=["inner.zip"], max_bytes=100_000)
-    assert all_files(tmp_path) == {"x.zip", "set/inner.zip"}
-
-
-@pytest.mark.parametrize("damage", [b"\x1f\x8bnot gzip", b"BZhnot bzip2", b"\xfd7zXZ\0not xz"])
-def test_packed_nonsense_is_no_archive(damage: bytes, tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(damage + bytes(100))
-    assert "not a zip or tar archive, or a damaged one" in refused(tmp_path / "x")
-
-
-# -- folders --------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
-def test_a_model_is_as_private_as_other_files(tmp_path: Path) -> None:
-    """Neither open to more people than the user's other files, nor to fewer."""
-    model = PMvGE(2, max_steps=2).fit(MultiViewGraph({"a": 3, "b": 3}, {("a", "b"): np.eye(3)}))
-    for mask in (0o022, 0o077):
-        usual = os.umask(mask)
-        try:
-            model.save(tmp_path / f"{mask}")
-        finally:
-            os.umask(usual)
-        modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / f"{mask}").iterdir()}
-        assert modes == {0o666 & ~mask}

@@ -1,7 +1,8 @@
 """What the source may not do, by its syntax: run what it reads, or fetch what it does not check.
 
-That nothing is pasted into SQL is tested in tables/test_pasted_sql.py; what hostile tables, names
-and archives do is in test_attacks.py, and in report/test_attacks.py in a browser.
+Beside it: tables/test_pasted_sql.py, that nothing is pasted into SQL; test_attacks.py, what hostile
+names do, and report/test_attacks.py, in a browser; datasets/test_unpacking.py and test_bombs.py,
+archives; test_forged_folders.py, models; datasets/test_download.py, what is fetched.
 """
 
 from __future__ import annotations

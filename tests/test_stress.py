@@ -7,7 +7,8 @@ The matrix below is every trouble in every scheme, similarity and kind of view, 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from itertools import product
 from typing import Any
 
@@ -149,9 +150,9 @@ def twenty_views(kind: str) -> Case:
     """Of 210 pairs of views, 20 are known."""
     views = {f"v{d:02}": rows(kind, features(6 + d, 2 + d, d)) for d in range(20)}
     names = sorted(views)
-    links = {
-        (names[d], names[d + 1]): pairs(6 + d, 7 + d, 30, d) for d in range(19)
-    } | {(names[0], names[19]): pairs(6, 25, 30)}
+    links = {(names[d], names[d + 1]): pairs(6 + d, 7 + d, 30, d) for d in range(19)} | {
+        (names[0], names[19]): pairs(6, 25, 30)
+    }
     return views, links, {}
 
 
@@ -173,3 +174,91 @@ TROUBLES = (
     only_constant_columns, rows_of_zeros, nothing_but_zeros, a_single_link, views_of_one_node,
     twenty_views, more_components_than_dimensions, far_too_fast, absurdly_fast,
 )  # fmt: skip
+# These may end in the error that training diverged; all others have finite results.
+MAY_DIVERGE = {huge_features_as_they_are, far_too_fast, absurdly_fast}
+MATRIX = list(product(TROUBLES, ("block", "paper"), ("inner", "cosine"), KINDS))
+
+
+def fitted(
+    case: Case, scheme: str = "block", similarity: str = "cosine", **more: Any
+) -> tuple[PMvGE, MultiViewGraph]:
+    views, links, settings = case
+    graph = MultiViewGraph(views, links)
+    both = {"scheme": scheme, "similarity": similarity}
+    return PMvGE(**SETTINGS | both | settings | more).fit(graph), graph
+
+
+def nodes(graph: MultiViewGraph, view: str) -> Any:
+    X = graph.views[view]
+    return graph.ids[view] if X is None else X
+
+
+def assert_finite(model: PMvGE, graph: MultiViewGraph) -> None:
+    for view, Y in model.embeddings_.items():
+        assert Y.shape == (graph.sizes[view], model.n_components)
+        assert np.isfinite(Y).all(), view
+        assert np.isfinite(model.embed(view, nodes(graph, view))).all(), view
+    assert np.isfinite([*model.log_alpha_.values()]).all()
+    assert np.isfinite([record.loss for record in model.history_]).all()
+    a, b = next(iter(graph.links))
+    ids, expected = model.search(a, nodes(graph, a)[:1], among=b, k=1)
+    assert ids[0, 0] in graph.ids[b]
+    assert expected[0, 0] >= 0
+
+
+def assert_calibrated(model: PMvGE, graph: MultiViewGraph) -> None:
+    """Alpha makes the expected weights of a pair add up to the weight that was seen."""
+    for (a, b), links in graph.links.items():
+        expected = model.intensity(a, nodes(graph, a), b, nodes(graph, b))
+        within = np.triu(expected, 1) if a == b else expected
+        assert within.sum() == pytest.approx(links.total, rel=1e-3), (a, b)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "scheme", "similarity", "kind"),
+    MATRIX,
+    ids=["-".join([one[0].__name__, *one[1:]]) for one in MATRIX],
+)
+def test_results_are_finite_or_the_error_says_why(
+    trouble: Callable[[str], Case], scheme: str, similarity: str, kind: str
+) -> None:
+    if trouble in MAY_DIVERGE:
+        with suppress(DivergedError):
+            assert_finite(*fitted(trouble(kind), scheme, similarity))
+        return
+    model, graph = fitted(trouble(kind), scheme, similarity)
+    assert_finite(model, graph)
+    assert_calibrated(model, graph)
+
+
+def test_some_of_them_do_diverge() -> None:
+    for trouble in MAY_DIVERGE:
+        with pytest.raises(DivergedError, match=r"training diverged.* smaller learning_rate"):
+            fitted(trouble("dense"), "paper", "inner")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("similarity", ["inner", "cosine"])
+@pytest.mark.parametrize("scheme", ["block", "paper"])
+def test_the_last_step_counts_too(scheme: str, similarity: str, kind: str) -> None:
+    """No loss is computed after it, but what it leads to is looked at."""
+    case = two_views(kind, learning_rate=1e38, clip_norm=None, max_steps=1, patience=None)
+    with pytest.raises(DivergedError, match=r"training diverged.* not finite"):
+        fitted(case, scheme, similarity)
+
+
+def test_weights_may_be_measured_in_any_unit() -> None:
+    """The profile likelihood does not know the unit: only alpha does, by that very factor."""
+    models = [fitted(two_views("dense", weights=unit))[0] for unit in (1.0, 2.0**-40, 2.0**40)]
+    for model, unit in zip(models[1:], (2.0**-40, 2.0**40), strict=True):
+        for view, Y in model.embeddings_.items():
+            np.testing.assert_array_equal(Y, models[0].embeddings_[view])
+        np.testing.assert_allclose(model.alpha_, unit * models[0].alpha_, rtol=1e-12)
+
+
+def test_features_may_be_measured_in_any_unit() -> None:
+    """Standardised, they are the same numbers up to rounding."""
+    models = [fitted(two_views("dense", scale=unit))[0] for unit in (1.0, 2.0**-20, 2.0**20)]
+    for model in models[1:]:
+        for view, Y in model.embeddings_.items():
+            np.testing.assert_allclose(Y, models[0].embeddings_[view], rtol=1e-3, atol=1e-4)

@@ -19,8 +19,8 @@ from pmvge.checkpoints import saved_seed
 from pmvge.distributed import join, own_device, restarted
 from pmvge.encoded import check_precision
 from pmvge.encoders import EncoderSpec
-from pmvge.errors import GraphError, ParameterError
-from pmvge.features import Features
+from pmvge.errors import DivergedError, GraphError, ParameterError
+from pmvge.features import CHUNK, Features
 from pmvge.graph import MultiViewGraph
 from pmvge.history import History
 from pmvge.ids import Ids
@@ -118,6 +118,7 @@ def fit(
     shown = settings["progress"] and world.first
     own = _embed_nodes(network, graph, K, parts, shown)
     ids, embeddings = parts.join_nodes(graph.ids, own)
+    _check_finite(ids, embeddings)
     with passing("alpha", shown) as tell:
         rng = np.random.default_rng([seed, 4])
         log_Z = parts.log_partitions(graph, own, embeddings, rng, tell)
@@ -222,6 +223,21 @@ def _embed_range(
     if X is None:
         return embed_rows(network, view, None, np.arange(rows.start, rows.stop), K, tell=tell)
     return embed_rows(network, view, X[rows], None, K, tell=tell)
+
+
+def _check_finite(ids: Mapping[str, Ids], embeddings: Mapping[str, NDArray[np.float32]]) -> None:
+    """No loss tells what the last step has led to, nor what nodes without links are mapped to."""
+    for view, Y in embeddings.items():
+        step = max(1, CHUNK // Y.shape[1])
+        for start in range(0, len(Y), step):
+            wrong = np.flatnonzero(~np.isfinite(Y[start : start + step]).all(axis=1))
+            if len(wrong):
+                name = ids[view][start + wrong[0]].item()
+                raise DivergedError(
+                    f"training diverged: in view {view!r}, the embedding of {name!r} is not "
+                    "finite. Try a smaller learning_rate; scheme='block', similarity='cosine' and "
+                    "standardize=True are the most stable settings"
+                )
 
 
 def _alphas(

@@ -99,7 +99,8 @@ def wait_for(condition, process):
         time.sleep(0.05)
 
 
-def test_an_interrupted_fit_says_how_to_go_on_and_goes_on(films, tmp_path, environ, run):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_fit_says_how_to_go_on_and_goes_on(films, tmp_path, environ, run, number):
     output = tmp_path / "model"
     fit = ["fit", str(films / "pmvge.toml"), "-o", str(output), "--set", "n_components=8"]
     fit += ["--set", "patience=none", "--set", "checkpoint_steps=30"]
@@ -112,7 +113,7 @@ def test_an_interrupted_fit_says_how_to_go_on_and_goes_on(films, tmp_path, envir
     )
     place = output / "checkpoint"
     wait_for((place / "checkpoint.json").exists, process)
-    os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, number)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130
     told = f"Stopped. What was learned so far is in {place}; the same command with --resume goes"

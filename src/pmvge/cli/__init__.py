@@ -10,6 +10,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 if "TORCHELASTIC_RUN_ID" in os.environ:  # else every process warns of what is meant to be so
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
+import signal
 import sys
 from typing import Annotated
 
@@ -29,6 +30,7 @@ from pmvge.cli.report import report
 from pmvge.cli.reproduce import reproduce
 from pmvge.cli.search import search
 from pmvge.cli.tune import tune
+from pmvge.distributed import launched
 
 app = typer.Typer(
     name="pmvge",
@@ -73,8 +75,13 @@ def options(
 
 
 def main() -> None:
-    """Run a command; what a user can mend is one line on the error stream and exit code 2."""
+    """Run a command; what a user can mend is one line on the error stream and exit code 2.
+
+    To be terminated is to be interrupted: batch systems give time for a checkpoint.
+    """
     debug = "--debug" in sys.argv  # wherever it stands
+    if not launched():  # torchrun's own way to end its processes must stay quick
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         code = app(args=[w for w in sys.argv[1:] if w != "--debug"], standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)

@@ -48,6 +48,11 @@ def visible(value: object) -> str:
     )
 
 
+def visible_lines(value: object) -> str:
+    """The same of what has several lines."""
+    return "\n".join(map(visible, str(value).split("\n")))
+
+
 def cell(value: object) -> Text:
     """The same in a table: brackets in it are no markup."""
     return Text(visible(value))

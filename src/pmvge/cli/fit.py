@@ -24,6 +24,7 @@ from pmvge.cli.common import (
     print_json,
     results_table,
     tell,
+    visible_lines,
     writable,
 )
 from pmvge.cli.flags import LinkFlags, Settings, Spill, Strict, Views, project_from
@@ -85,7 +86,7 @@ def fit(
         for line in describe(Sketch(tables.project, {}, {})):
             console.print(line, soft_wrap=True, markup=False)
     tell(tables.notes() if first else [])
-    console.print(tables.graph, markup=False)
+    console.print(visible_lines(tables.graph), markup=False)
     started = time.perf_counter()
     model, background = train(tables, settings, fraction, output, resume, sharded=sharded)
     if not first:

@@ -11,7 +11,16 @@ import typer
 from rich.console import Console
 
 from pmvge import storage
-from pmvge.cli.common import AsJson, as_typed, bold, parse_settings, print_json, tell, writable
+from pmvge.cli.common import (
+    AsJson,
+    as_typed,
+    bold,
+    parse_settings,
+    print_json,
+    tell,
+    visible_lines,
+    writable,
+)
 from pmvge.cli.fit import encoders_for, pick_fraction, split_links
 from pmvge.cli.flags import LinkFlags, Settings, Strict, Views, project_from
 from pmvge.errors import InputError, StorageError
@@ -76,7 +85,7 @@ def tune(
         )
     tables = read_tables(described, strict=strict)
     tell(tables.notes())
-    console.print(tables.graph, markup=False)
+    console.print(visible_lines(tables.graph), markup=False)
     seed = pick_seed(fixed.pop("random_state", 0))
     kept, held = split_links(tables.graph, fraction, seed)
     if held is None:
