@@ -46,6 +46,7 @@ LINKS, FEATURES, HIDDEN, K, BATCH = 10, 64, 256, 64, 512
 COLUMNS, ENTRIES = 1_000_000, 50
 CHUNK = 1 << 16  # rows made at once
 STEPS = 200
+STEP = 32  # megabytes that a step works in
 FLAT, MATCH = 1.3, 0.7  # goals: step time over that of the smallest; rows over those of products
 
 
@@ -93,6 +94,7 @@ def free_graph(n: int) -> MultiViewGraph:
     """n nodes without features, linked to 10,000 others."""
     rng = np.random.default_rng(0)
     rows = np.arange(n, dtype=np.int32)
+    rows.flags.writeable = False  # kept as it is
     links = (rows, rng.integers(10_000, size=n, dtype=np.int32))
     return MultiViewGraph({"left": n, "right": 10_000}, {("left", "right"): links})
 
@@ -154,10 +156,11 @@ def formula(graph: MultiViewGraph, network: MultiViewEncoder) -> float:
     nodes = 12 * graph.n_nodes  # an id and a log weight each
     degrees = 2 * 8 * max(graph.sizes.values())
     weights = 3 * 4 * sum(p.numel() for p in network.parameters())
-    return (nodes + degrees + weights) / 2**20
+    return STEP + (nodes + degrees + weights) / 2**20
 
 
 def run_mapped(folder: Path) -> dict[str, Any]:
+    trainer_of(free_graph(10))  # what torch loads when it is first used is nobody's set-up
     base = own_memory()
     with watched_memory() as peak:
         start = time.perf_counter()
@@ -166,12 +169,12 @@ def run_mapped(folder: Path) -> dict[str, Any]:
         set_up = time.perf_counter() - start
         step = step_milliseconds(trainer)
         training_peak = peak[0] - base
-    products = product_rows(FEATURES, HIDDEN, K)
     model = PMvGE(
         K, hidden_sizes=(HIDDEN,), max_steps=20, patience=None, random_state=0, progress=False
     )
     small = graph.subgraph({view: np.arange(2000) for view in graph.view_names})
     model.fit(small)
+    embedded, products = rows_a_second(model, graph)
     before = own_memory()
     with watched_memory() as peak:
         start = time.perf_counter()
@@ -188,37 +191,36 @@ def run_mapped(folder: Path) -> dict[str, Any]:
         "step_ms": step,
         "training_mb": training_peak,
         "formula_mb": formula(graph, network),
-        "embedded": embedded_rows(model, graph),
+        "embedded": embedded,
         "products": products,
         "written": written,
         "embedding_mb": embedding_peak,
     }
 
 
-def embedded_rows(model: PMvGE, graph: MultiViewGraph) -> float:
-    """Rows a second through the encoders, from the memory map to arrays."""
+def rows_a_second(model: PMvGE, graph: MultiViewGraph) -> tuple[float, float]:
+    """Through the encoders, from the memory map to an array; and of their matrix products alone.
+
+    In turn, so that both meet the same machine; medians.
+    """
     X = graph.views["left"]
     assert isinstance(X, np.ndarray)
-    part = X[: 1 << 20]
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        model.embed("left", part)
-        times.append(time.perf_counter() - start)
-    return len(part) / float(np.median(times))
+    rows = X[: min(len(X), 1 << 16)]
+    layers = [torch.randn(a, b) for a, b in itertools.pairwise((FEATURES, HIDDEN, K))]
+    x = torch.randn(len(rows), FEATURES)
 
+    def products() -> None:
+        for part in x.split(2048):
+            part @ layers[0] @ layers[1]
 
-def product_rows(*widths: int) -> float:
-    """Rows a second of the matrix products alone."""
-    layers = [torch.randn(a, b) for a, b in itertools.pairwise(widths)]
-    x, times = torch.randn(4096, widths[0]), []
-    for _ in range(200):
-        start = time.perf_counter()
-        y = x
-        for layer in layers:
-            y = y @ layer
-        times.append(time.perf_counter() - start)
-    return len(x) / float(np.median(times))
+    times: dict[str, list[float]] = {"embedded": [], "products": []}
+    for _ in range(25):
+        for name, work in (("embedded", lambda: model.embed("left", rows)), ("products", products)):
+            start = time.perf_counter()
+            work()
+            times[name].append(time.perf_counter() - start)
+    embedded, bare = (len(rows) / float(np.median(times[name])) for name in times)
+    return embedded, bare
 
 
 def run_table(graph: MultiViewGraph) -> dict[str, Any]:

@@ -13,13 +13,17 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from pmvge import storage
-from pmvge.errors import InputError, StorageError
+from pmvge.errors import InputError, StorageError, one_line, short
 from pmvge.graph import MultiViewGraph
-from pmvge.links import Links, Pair, canonical, one_or_all
+from pmvge.link_tables import parse_links
+from pmvge.links import Links, Pair, one_or_all
 
 Labels = Mapping[str, Mapping[str, NDArray[Any]]]  # {view: {name: one string per node}}
 
 CHUNK = 1 << 20  # links written or read together
+DAMAGED = (
+    AttributeError, KeyError, TypeError, ValueError, OSError, OverflowError, pyarrow.ArrowException,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +99,8 @@ def load_background(folder: str | Path) -> Background | None:
         for entry in content["links"]:
             a, b = map(str, entry["pair"])
             n, m = map(int, entry["shape"])
+            if n * m >= 2**63:  # pairs are numbered by 64-bit integers
+                raise ValueError(f"links of shape {short((n, m))} are too many")
             trained, held = _read_links(parts[entry["file"]], (n, m), a == b)
             links[a, b] = trained
             if entry["held_out"]:
@@ -105,8 +111,9 @@ def load_background(folder: str | Path) -> Background | None:
             labels[str(entry["view"])] = {
                 name: table.column(name).to_numpy().astype(str) for name in table.column_names
             }
-    except (KeyError, TypeError, ValueError, OSError, pyarrow.ArrowException) as error:
-        raise StorageError(f"{folder}: damaged model: its links or labels: {error}") from error
+    except DAMAGED as error:
+        told = one_line(error)
+        raise StorageError(f"{folder}: damaged model: its links or labels: {told}") from error
     return Background(links, held_out, labels)
 
 
@@ -146,8 +153,8 @@ def _read_links(path: Path, shape: tuple[int, int], within: bool) -> tuple[Links
             for batch in file.iter_batches(CHUNK, columns=["weight"])
         )
     n = len(held) - int(held.sum())
-    trained = canonical(i[:n], j[:n], w[:n], shape, within)
-    return trained, canonical(i[n:], j[n:], w[n:], shape, within)
+    trained = parse_links("links", (i[:n], j[:n], w[:n]), shape, within, None)
+    return trained, parse_links("held-out links", (i[n:], j[n:], w[n:]), shape, within, None)
 
 
 def _joined(parts: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:

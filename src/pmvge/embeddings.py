@@ -73,7 +73,11 @@ class Embeddings:
             raise StorageError(f"{path}: not a Parquet file of ids and vectors: {error}") from error
         flat = np.concatenate(parts) if parts else np.empty(0, np.float32)
         ids = ids.astype(str) if ids.dtype == object else ids
-        return cls(ids, flat.reshape(-1, width))
+        if flat.dtype.kind != "f" or ids.dtype.kind not in "iuU" or len(flat) != len(ids) * width:
+            raise StorageError(f"{path}: expected an id and {width} numbers in each row")
+        if not np.isfinite(flat).all():
+            raise StorageError(f"{path}: expected vectors of finite numbers")
+        return cls(ids, flat.reshape(len(ids), width))
 
 
 def save_stream(path: Path, parts: Iterable[Embeddings]) -> int:

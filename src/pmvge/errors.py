@@ -9,7 +9,10 @@ from sklearn.exceptions import NotFittedError
 
 
 class PmvgeError(Exception):
-    """Any error that pmvge raises on purpose."""
+    """Any error that pmvge raises on purpose. Its message is one line, whatever names are in it."""
+
+    def __str__(self) -> str:
+        return " ".join(super().__str__().splitlines())
 
 
 class GraphError(PmvgeError, ValueError):

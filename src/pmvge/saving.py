@@ -23,6 +23,7 @@ from pmvge.errors import StorageError, one_line, short
 from pmvge.fitting import Alpha, Fitted
 from pmvge.history import History
 from pmvge.network import Choice, MultiViewEncoder, ViewSchema
+from pmvge.tables.learned import check_learned
 from pmvge.version import __version__
 
 
@@ -113,7 +114,7 @@ def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[st
             },
             history=History.from_records(manifest["history"]),
             seed=int(manifest["seed"]),
-            tables=manifest.get("tables"),
+            tables=check_learned(manifest.get("tables")),
         )
         return _read_parameters(manifest["parameters"], choices), fitted
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
@@ -142,9 +143,11 @@ def _check_size(
     """Encoders have the numbers that the file has: what is larger is not even built."""
     expected = 0
     for view, choice in choices.items():
+        shape, n = schemas[view].row_shape, schemas[view].n
         if not isinstance(choice, EncoderSpec) or choice.shared_with or choice.kind == "identity":
             continue
-        shape, n = schemas[view].row_shape, schemas[view].n
+        if (choice.kind == "lookup") != (shape is None):  # is refused when it is built
+            continue
         widths = [n if shape is None else math.prod(shape), K]
         if choice.kind == "mlp":
             widths[1:1] = map(_size, choice.hidden_sizes or ())

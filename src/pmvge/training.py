@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import operator
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -19,13 +20,17 @@ from pmvge.batches import BatchStream
 from pmvge.checkpoints import Checkpoints, Tensors
 from pmvge.distributed import World
 from pmvge.encoders import RowTable
-from pmvge.errors import DivergedError
+from pmvge.errors import DivergedError, StorageError, one_line
 from pmvge.history import History, Record
 from pmvge.interrupts import deferred_interrupt
 from pmvge.lazy_adam import LazyAdam
 from pmvge.objectives import Loss, Objective
 from pmvge.progress import Watcher
 
+# What a snapshot that is none may lead to.
+DAMAGED = (
+    AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError,
+)  # fmt: skip
 VOTE = 10  # steps between questions to all processes: is a checkpoint due, was one interrupted
 
 
@@ -264,7 +269,14 @@ class Trainer:
         torch.default_generator.manual_seed(entropy % 2**63)
 
     def resume(self, content: dict[str, Any], tensors: Tensors) -> None:
-        """Go back to a snapshot."""
+        """Go back to a snapshot, which comes from a file."""
+        try:
+            self._go_back(content, tensors)
+        except DAMAGED as error:
+            where = self.checkpoints.folder if self.checkpoints else "resume"
+            raise StorageError(f"{where}: damaged checkpoint: {one_line(error)}") from error
+
+    def _go_back(self, content: dict[str, Any], tensors: Tensors) -> None:
         parts: dict[str, Tensors] = {
             name: {} for name in ("network", "best", "adam", "lazy", "torch_rng")
         }
@@ -285,8 +297,11 @@ class Trainer:
         self._restore_generators(content["batches"], parts["torch_rng"][""])
         if self.objective:
             self.objective.restore(content["objective"])
-        self.step, self.stale, self.best = content["step"], content["stale"], content["best"]
-        self.losses, self.earlier = list(content["losses"]), content["seconds"]
+        self.step, self.stale = operator.index(content["step"]), operator.index(content["stale"])
+        if self.step < 0:
+            raise ValueError(f"expected a number of steps, got {self.step}")
+        self.best = None if content["best"] is None else float(content["best"])
+        self.losses, self.earlier = [*map(float, content["losses"])], float(content["seconds"])
         self.history = History.from_records(content["history"])
         self.finished = self._is_over()
 

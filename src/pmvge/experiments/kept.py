@@ -21,6 +21,10 @@ from numpy.typing import NDArray
 from pmvge.storage import replace_file
 
 Arrays = dict[str, NDArray[Any]]
+# TypeError: one array and no archive of them; RuntimeError: packed in an unknown way.
+DAMAGED = (
+    OSError, ValueError, EOFError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 def kept(folder: Path | None, of: Any, make: Callable[[], Arrays]) -> tuple[Arrays, float]:
@@ -54,9 +58,11 @@ def _read(path: Path) -> Arrays | None:
     try:
         with path.open("rb") as stream, np.load(stream) as content:
             arrays = {name: content[name] for name in content.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError):
+    except DAMAGED:
         return None
-    return arrays if "seconds" in arrays else None
+    seconds = arrays.get("seconds")
+    whole = seconds is not None and seconds.shape == () and seconds.dtype.kind == "f"
+    return arrays if whole else None
 
 
 def digest(*arrays: Any) -> str:

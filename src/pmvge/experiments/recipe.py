@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib import resources
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pmvge.errors import InputError, choose, one_line, short
+from pmvge.tables.project import parse_toml
 
 HOME = resources.files("pmvge.experiments") / "recipes"
 
@@ -100,8 +100,8 @@ def load(name: str) -> Recipe:
 def parse(name: str, text: str) -> Recipe:
     """A recipe from the text of its file; an error says where it is wrong."""
     try:
-        content = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        content = parse_toml(text)
+    except ValueError as error:
         raise InputError(f"recipe {name!r}: not valid TOML: {one_line(error)}") from error
     where = f"recipe {name!r}"
     _check(where, content, FIELDS, needed=("title", "experiment", "summary"))

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 
 import duckdb
 
-from pmvge.errors import TableError
+from pmvge.errors import TableError, short
 from pmvge.tables.sources import ask, quoted, readable
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
@@ -44,9 +44,9 @@ def check_column(where: str, column: str, columns: Iterable[str]) -> str:
     if column in known:
         return column
     near = get_close_matches(column, known, n=3, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-    listed = ", ".join(map(repr, known[:12])) + (", ..." if len(known) > 12 else "")
-    raise TableError(f"{where}: no column {column!r}; the columns are {listed}{hint}")
+    hint = f"; did you mean {' or '.join(map(short, near))}?" if near else ""
+    listed = ", ".join(map(short, known[:12])) + (", ..." if len(known) > 12 else "")
+    raise TableError(f"{where}: no column {short(column)}; the columns are {listed}{hint}")
 
 
 def cast(column: str, kind: str, types: Mapping[str, str]) -> str:
@@ -110,13 +110,8 @@ def check_casts(
                 ((example,),) = ask(db, query)
                 raise TableError(
                     f"{where}: column {column!r}: expected {_EXPECTED[kinds[column]]}, but "
-                    f"{count:,} values are something else, such as {_short(example)}"
+                    f"{count:,} values are something else, such as {short(example)}"
                 )
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 # -- ids ----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow
 from numpy.typing import NDArray
 
-from pmvge.errors import TableError
+from pmvge.errors import TableError, short
 from pmvge.ids import Ids
 from pmvge.tables.casts import as_id, check_column
 from pmvge.tables.project import LinkTable
@@ -140,7 +140,7 @@ def _weight(
             if count:
                 raise TableError(
                     f"{where}: weight column {table.weight!r}: expected {expected}, but {count:,} "
-                    f"are not, such as {example!r}"
+                    f"are not, such as {short(example)}"
                 )
     return f"CASE WHEN NOT isnan({number}) THEN {number} END"
 

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pmvge.errors import ParameterError, TableError, choose
+from pmvge.errors import ParameterError, TableError, choose, one_line, short
 from pmvge.tables.sources import Source, as_source, find
 
 KINDS = ("numeric", "date", "category", "text", "vector")
 AGGREGATES = ("sum", "count", "max")
 PLACES = ("source", "database", "table", "query")
+DOTS = 2000  # in a line
+LARGEST = 2**31 - 1  # columns that a feature may become
 
 
 @dataclass(frozen=True)
@@ -37,14 +39,18 @@ class Feature:
             return given
         options = {"kind": given} if isinstance(given, str) else given
         if not isinstance(options, Mapping):
-            raise TableError(f"{where}: expected a kind, one of {', '.join(KINDS)}, got {given!r}")
+            raise TableError(
+                f"{where}: expected a kind, one of {', '.join(KINDS)}, got {short(given)}"
+            )
         _check_keys(where, options, ("kind", "size", "hashed"))
         kind = _known(where, "kind", options.get("kind"), KINDS)
         size, hashed = options.get("size"), options.get("hashed", False)
-        if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
-            raise TableError(f"{where}: size: expected a positive integer, got {size!r}")
+        if size is not None and (type(size) is not int or not 1 <= size <= LARGEST):
+            raise TableError(
+                f"{where}: size: expected a positive integer up to {LARGEST:,}, got {short(size)}"
+            )
         if not isinstance(hashed, bool) or (hashed and kind != "text"):
-            raise TableError(f"{where}: hashed = true is for text, got {hashed!r} for {kind}")
+            raise TableError(f"{where}: hashed = true is for text, got {short(hashed)} for {kind}")
         return cls(kind, size, hashed)
 
 
@@ -72,10 +78,10 @@ class ViewTable:
         if self.features is not None and not isinstance(self.features, Mapping):
             raise TableError(
                 f"features: expected {{column: kind}} with kinds {', '.join(KINDS)}, "
-                f"got {self.features!r}"
+                f"got {short(self.features)}"
             )
         if isinstance(self.labels, str):
-            raise TableError(f"labels: expected a list of columns, got {self.labels!r}")
+            raise TableError(f"labels: expected a list of columns, got {short(self.labels)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +105,7 @@ class LinkTable:
         object.__setattr__(self, "source", as_source(self.source))
         two = self.columns is None or (len(self.columns) == 2 and not isinstance(self.columns, str))
         if not two:
-            raise TableError(f"links: columns: expected two names, got {self.columns!r}")
+            raise TableError(f"links: columns: expected two names, got {short(self.columns)}")
         _known("links", "aggregate", self.aggregate, AGGREGATES)
         if self.symmetrize is not None:
             _known("links", "symmetrize", self.symmetrize, ("sum", "max"))
@@ -146,16 +152,27 @@ def read_project(path: str | Path) -> Project:
     """Read and check a project file."""
     place = Path(path)
     try:
-        content = tomllib.loads(place.read_text(encoding="utf-8"))
+        content = parse_toml(place.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise TableError(
             f"{place}: no such project file; 'pmvge init' writes one from the tables in a folder"
         ) from None
     except OSError as error:
         raise TableError(f"{place}: cannot be read: {error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise TableError(f"{place}: not valid TOML: {error}") from error
+    except ValueError as error:
+        raise TableError(f"{place}: not valid TOML: {one_line(error)}") from error
     return parse_project(str(place), content, place.resolve().parent)
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The content of a TOML file; a ValueError says why it is none."""
+    # The time that Python's reader takes for a key grows with the square of its parts.
+    if any(line.count(".") > DOTS for line in text.splitlines()):
+        raise ValueError(f"a line has more than {DOTS:,} dots")
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
 
 
 def parse_project(where: str, content: Mapping[str, Any], folder: Path) -> Project:
@@ -188,18 +205,18 @@ def parse_project(where: str, content: Mapping[str, Any], folder: Path) -> Proje
 
 def _view_table(where: str, entry: Any) -> ViewTable:
     if not isinstance(entry, Mapping):
-        raise TableError(f"{where}: expected a table of keys, got {entry!r}")
+        raise TableError(f"{where}: expected a table of keys, got {short(entry)}")
     keys = ("id", "features", "labels", "standardize", "sparse")
     _check_keys(where, entry, (*PLACES, *keys))
     source = _source(where, entry)
     features = entry.get("features", {})
     if not isinstance(features, Mapping):
-        raise TableError(f"{where}: features: expected column = kind, got {features!r}")
+        raise TableError(f"{where}: features: expected column = kind, got {short(features)}")
     if source is None and (features or "id" in entry):
         raise TableError(f"{where}: id and features need a source")
     for key in ("standardize", "sparse"):
         if not isinstance(entry.get(key, False), bool):
-            raise TableError(f"{where}: {key}: expected true or false, got {entry[key]!r}")
+            raise TableError(f"{where}: {key}: expected true or false, got {short(entry[key])}")
     return ViewTable(
         source,
         None if source is None else _text(where, entry, "id"),
@@ -214,12 +231,12 @@ def _link_table(
     where: str, entry: Any, views: Mapping[str, Any]
 ) -> tuple[tuple[str, str], LinkTable]:
     if not isinstance(entry, Mapping):
-        raise TableError(f"{where}: expected a table of keys, got {entry!r}")
+        raise TableError(f"{where}: expected a table of keys, got {short(entry)}")
     _check_keys(where, entry, (*PLACES, "views", "columns", "weight", "aggregate", "symmetrize"))
     pair, columns = _texts(where, entry, "views"), _texts(where, entry, "columns")
     for key, names in (("views", pair), ("columns", columns)):
         if len(names) != 2:
-            raise TableError(f"{where}: {key}: expected two names, got {names!r}")
+            raise TableError(f"{where}: {key}: expected two names, got {short(names)}")
     for name in pair:
         _known(where, "view", name, views)
     source = _source(where, entry)
@@ -251,7 +268,7 @@ def _source(where: str, entry: Mapping[str, Any]) -> Source | None:
 def _text(where: str, entry: Mapping[str, Any], key: str) -> str:
     value = entry.get(key)
     if not isinstance(value, str) or not value:
-        came = "it is missing" if value is None else f"got {value!r}"
+        came = "it is missing" if value is None else f"got {short(value)}"
         raise TableError(f"{where}: {key}: expected a text, {came}")
     return value
 
@@ -259,7 +276,7 @@ def _text(where: str, entry: Mapping[str, Any], key: str) -> str:
 def _texts(where: str, entry: Mapping[str, Any], key: str) -> list[str]:
     value = entry.get(key, [])
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise TableError(f"{where}: {key}: expected a list of texts, got {value!r}")
+        raise TableError(f"{where}: {key}: expected a list of texts, got {short(value)}")
     return value
 
 

@@ -20,6 +20,8 @@ from pmvge.tables.casts import cast, check_column
 from pmvge.tables.project import Feature, ViewTable
 from pmvge.tables.sources import BATCH, ask, quoted
 
+WIDEST = 1 << 20  # columns of a dense row
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -113,7 +115,12 @@ def fit_recipe(
         except TableError as error:
             raise TableError(f"{where}: {error}") from error
     many = any(block.sparse for block in found)
-    return Recipe(str(table.id), tuple(found), many if table.sparse is None else table.sparse)
+    recipe = Recipe(str(table.id), tuple(found), many if table.sparse is None else table.sparse)
+    if recipe.width > WIDEST and not recipe.sparse:
+        raise TableError(
+            f"{where}: {recipe.width:,} columns are too many for dense rows; say sparse = true"
+        )
+    return recipe
 
 
 def _fit_numbers(

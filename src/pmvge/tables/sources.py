@@ -26,12 +26,15 @@ from typing import Any
 import duckdb
 import pyarrow
 
-from pmvge.errors import TableError
+from pmvge.errors import TableError, one_line, short
 
 CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 PARQUET = (".parquet", ".pq")
 DATABASES = (".duckdb", ".ddb", ".db", ".sqlite", ".sqlite3")
 NULLS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")  # what pandas, too, takes for nothing
+SELECTS = {  # what SQLite may do
+    sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE,
+}  # fmt: skip
 BATCH = 1 << 14  # rows handed over at once
 
 
@@ -96,6 +99,7 @@ def stage(db: duckdb.DuckDBPyConnection, name: str, source: Source, folder: Path
         elif source.database is not None:
             _stage_database(db, name, source, folder)
         elif source.query is not None:
+            _check_query(db, where, source.query)
             db.execute(f"CREATE TEMP VIEW {quoted(name)} AS {source.query}")
         else:
             first, every = source.share
@@ -119,7 +123,7 @@ def readable(where: str) -> Iterator[None]:
             told = "a quote does not end, or lines end in two ways (LF and CRLF)"
         raise TableError(f"{where}: cannot be read: {told[:400]}") from error
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise TableError(f"{where}: cannot be read: {error}") from error
+        raise TableError(f"{where}: cannot be read: {one_line(error)}") from error
 
 
 # -- files --------------------------------------------------------------------------------------
@@ -128,7 +132,7 @@ def readable(where: str) -> Iterator[None]:
 def find(folder: Path, name: str) -> list[Path]:
     """The files of a name or a glob, in the order of their names."""
     if not name or "\0" in name:
-        raise TableError(f"expected the name of a file, got {name!r}")
+        raise TableError(f"expected the name of a file, got {short(name)}")
     exact = folder / name  # a name with brackets in it may be just a name
     root = Path(exact.anchor) if Path(name).is_absolute() else folder
     pattern = str(exact.relative_to(root)) if Path(name).is_absolute() else name
@@ -208,11 +212,11 @@ def _header(path: Path) -> tuple[str, list[str]]:
     counts = Counter(name.lower() for name in names)
     repeated = sorted(name for name in names if counts[name.lower()] > 1)
     if repeated:
-        raise TableError(f"{path}: the first line names {repeated[0]!r} twice")
+        raise TableError(f"{path}: the first line names {short(repeated[0])} twice")
     numbers = [name for name in names if re.fullmatch(r"\s*-?\d+(\.\d*)?\s*", name)]
     if numbers and not {*numbers} <= {*map(str, range(len(names) + 1))}:  # pandas' are 0, 1, 2 ...
         raise TableError(
-            f"{path}: expected the names of the columns in its first line, got {numbers[0]!r}"
+            f"{path}: expected the names of the columns in its first line, got {short(numbers[0])}"
         )
     return delimiter, names
 
@@ -232,6 +236,7 @@ def _stage_database(db: duckdb.DuckDBPyConnection, name: str, source: Source, fo
         return
     if start[8:12] != b"DUCK":
         raise TableError(f"{path}: is neither a DuckDB nor a SQLite database")
+    _check_query(db, str(source), query)
     other = quoted(f"database of {name}")
     db.execute(f"ATTACH {literal(str(path))} AS {other} (READ_ONLY)")
     try:
@@ -250,6 +255,7 @@ def _copy_sqlite(
 ) -> None:
     """Copy the rows of a SQLite query as text, by Python's own driver: it needs no extension."""
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    connection.set_authorizer(lambda action, *_: int(action not in SELECTS))  # 1: not allowed
     try:
         found = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         _check_table(source, [str(row[0]) for row in found])
@@ -271,6 +277,13 @@ def _copy_sqlite(
             db.unregister("batch")
     finally:
         connection.close()
+
+
+def _check_query(db: duckdb.DuckDBPyConnection, where: str, query: str) -> None:
+    """A query selects and does nothing else: a second statement might write files."""
+    kinds = [statement.type for statement in db.extract_statements(query)]
+    if kinds != [duckdb.StatementType.SELECT]:
+        raise TableError(f"{where}: expected one query that selects rows, got {short(query)}")
 
 
 def _check_table(source: Source, known: list[str]) -> None:

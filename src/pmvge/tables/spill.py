@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pmvge.errors import StorageError
 from pmvge.storage import make_folder
 from pmvge.tables.blocks import Notes
+from pmvge.tables.learned import read_recipe
 from pmvge.tables.mapped import made_from, open_features, states, write_features
 from pmvge.tables.project import Feature, ViewTable
 from pmvge.tables.recipe import Recipe
@@ -74,9 +75,13 @@ class Place:
         note = None if self.origin is None else made_from(self.path, self.origin)
         if note is None:
             return None
-        recipe = Recipe.from_plain(note["recipe"])
+        try:
+            recipe = read_recipe(self.path.stem, note["recipe"])
+            missing = {str(column): int(n) for column, n in note["missing"].items()}
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return None  # not what was written: to be made again
         X = open_features(self.path, shape=(None, recipe.width), dtype=np.float32)
-        return Kept(recipe, X, note["missing"])
+        return Kept(recipe, X, missing)
 
     def write(
         self, recipe: Recipe, n: int, parts: Iterable[NDArray[np.float32]], notes: Notes

@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.errors import TableError
+from pmvge.errors import TableError, short
 from pmvge.features import Features
 from pmvge.ids import Ids
 from pmvge.links import Pair
@@ -102,7 +102,7 @@ def _check_ids(db: duckdb.DuckDBPyConnection, where: str, staged: str, column: s
         )
         raise TableError(
             f"{where}: id column {column!r}: expected every id once, but {n - distinct:,} rows "
-            f"repeat one, such as {twice!r}"
+            f"repeat one, such as {short(twice)}"
         )
 
 

@@ -1,0 +1,295 @@
+"""Other libraries' ways to foretell links of new nodes, as curves of quality against time.
+
+A way is a generator over growing lengths of training. Each time it is resumed it trains, and it
+yields how to embed the nodes to be judged: vectors Y (n, .) and Y' (m, .) whose inner products are
+scores. What happens while it is not running is not its time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from lightfm import LightFM
+from numpy.typing import NDArray
+from problems import ColdStart
+from scipy import sparse
+from torch import nn
+from torch.nn import functional
+
+from pmvge.baselines.deepwalk import DeepWalk
+from pmvge.baselines.graph_network import geometric
+from pmvge.evaluation.ranking import evaluate_links
+from pmvge.split import hold_out_links
+
+Vectors = tuple[NDArray[Any], NDArray[Any]]
+Curve = Iterator[Callable[[], Vectors]]
+
+K, HIDDEN, BATCH = 16, 256, 512
+FANOUT = (5, 3)  # GraphSAGE's neighbours of a node in training, and neighbours of those
+MANY = (25, 10)  # the same for the judged nodes that have any
+PAIRS = 4_000_000  # of known nodes, the most that are judged
+# What rivals chose from; the first is what they chose.
+CHOICES: dict[str, list[dict[str, Any]]] = {
+    "LightFM logistic": [{"rate": 0.01}, {"rate": 0.05}],
+    "LightFM warp": [{"rate": 0.01}, {"rate": 0.05}],
+    "LightFM bpr": [{"rate": 0.01}, {"rate": 0.05}],
+    "two towers": [{"rate": 5e-3, "decay": 3.0}, {"rate": 1e-3, "decay": 0.0}],
+    "GraphSAGE": [
+        {"rate": rate, "isolation": isolation} for rate in (3e-3, 1e-2) for isolation in (0.2, 0.5)
+    ],
+}
+
+
+def measure(curve: Curve, problem: ColdStart, resumed: bool) -> list[dict[str, float]]:
+    """Seconds and quality of each point; a curve that is resumed has all seconds so far."""
+    points: list[dict[str, float]] = []
+    before = 0.0
+    while True:
+        start = time.process_time()
+        embed = next(curve, None)
+        seconds = before + time.process_time() - start
+        if embed is None:
+            return points
+        points.append({"seconds": seconds, **problem.quality(*embed())})
+        before = seconds if resumed else 0.0
+
+
+# -- LightFM ----------------------------------------------------------------------------------
+
+
+def light_fm(problem: ColdStart, seed: int, *, loss: str, rate: float, epochs: list[int]) -> Curve:
+    """LightFM with features and without identity columns; one run, looked at after some epochs.
+
+    Weights of links are sample weights. "logistic" needs pairs without a link: in every epoch as
+    many new ones as there are links. The other two losses rank the right nodes of a left one. A
+    left node's bias has no part in that, so it has none in the score.
+    """
+    rng = np.random.default_rng(seed)
+    W = problem.train.links["left", "right"].matrix().tocoo()
+    X, X_other = (sparse.csr_matrix(problem.train.views[view]) for view in ("left", "right"))
+    links = (W.row, W.col, np.ones(W.nnz), W.data)
+    model = LightFM(K, loss=loss, learning_rate=rate, random_state=seed)
+
+    def embed() -> Vectors:
+        bias, Y = model.get_user_representations(sparse.csr_matrix(problem.left))
+        bias_other, Y_other = model.get_item_representations(sparse.csr_matrix(problem.right))
+        bias = bias if loss == "logistic" else np.zeros_like(bias)
+        one, one_other = np.ones_like(bias), np.ones_like(bias_other)
+        return np.column_stack([Y, bias, one]), np.column_stack([Y_other, one_other, bias_other])
+
+    for epoch in range(1, max(epochs) + 1):
+        rows, cols, values, weights = links
+        if loss == "logistic":
+            i, j = _not_linked(W, rng)
+            rows, cols = np.concatenate([rows, i]), np.concatenate([cols, j])
+            values = np.concatenate([values, np.full(len(i), -1.0)])
+            weights = np.concatenate([weights, np.ones(len(i))])
+        told, counted = (
+            sparse.coo_matrix((each.astype(np.float32), (rows, cols)), W.shape)
+            for each in (values, weights)
+        )
+        model.fit_partial(
+            told, user_features=X, item_features=X_other, sample_weight=counted, num_threads=1
+        )
+        if epoch in epochs:
+            yield embed
+
+
+def _not_linked(W: sparse.coo_array, rng: np.random.Generator) -> tuple[Any, Any]:
+    """About as many uniform pairs without a link as there are links."""
+    n, m = W.shape
+    drawn = rng.integers(n * m, size=W.nnz)
+    linked = np.isin(drawn, W.row.astype(np.int64) * m + W.col)
+    return drawn[~linked] // m, drawn[~linked] % m
+
+
+# -- two towers -------------------------------------------------------------------------------
+
+
+def two_towers(
+    problem: ColdStart, seed: int, *, rate: float, decay: float, steps: list[int]
+) -> Curve:
+    r"""A network per view, and a softmax over the right nodes of the batch's links.
+
+    .. math:: L = -\frac 1 B \sum_b \log \frac{\exp(g_{bb} - \log q_b)}
+              {\sum_c \exp(g_{bc} - \log q_c)}, \qquad g_{bc} = \langle y_b, y'_c \rangle,
+
+    with q a right node's share of the weight, in which it is drawn. Other copies of a link's own
+    right node do not count. Every length of training is a run of its own, with a cosine schedule.
+    """
+    X, X_other = (torch.tensor(problem.train.views[view]) for view in ("left", "right"))
+    links = problem.train.links["left", "right"]
+    for length in steps:
+        draw = _Draws(links, seed)
+        torch.manual_seed(seed)
+        tower, other = (_mlp(x.shape[1]) for x in (X, X_other))
+        log_q = torch.from_numpy(links.degrees()[1] / links.total).float().log()
+        descent = _Descent([tower, other], rate, decay, length)
+        for _ in range(length):
+            i, j = draw(BATCH)
+            logits = tower(X[i]) @ other(X_other[j]).T - log_q[j]
+            twins = (j[:, None] == j) & ~torch.eye(len(j), dtype=torch.bool)
+            own = torch.arange(len(j))
+            descent.step(functional.cross_entropy(logits.masked_fill(twins, -torch.inf), own))
+        yield lambda tower=tower, other=other: (  # type: ignore[misc]
+            _encoded(tower, problem.left),
+            _encoded(other, problem.right),
+        )
+
+
+def _mlp(n_in: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(n_in, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, K))
+
+
+def _encoded(tower: nn.Module, X: NDArray[Any]) -> NDArray[Any]:
+    with torch.no_grad():
+        Y: NDArray[Any] = tower.eval()(torch.from_numpy(X)).numpy()
+        return Y
+
+
+class _Draws:
+    """Links, drawn in proportion to their weights."""
+
+    def __init__(self, links: Any, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self._rows, self._cols = (part.astype(np.int64) for part in (links.rows, links.cols))
+        self._until = np.cumsum(links.weights)
+
+    def __call__(self, n: int) -> tuple[torch.Tensor, torch.Tensor]:
+        at = np.searchsorted(self._until, self.rng.random(n) * self._until[-1], side="right")
+        at = np.minimum(at, len(self._until) - 1)
+        return torch.from_numpy(self._rows[at]), torch.from_numpy(self._cols[at])
+
+
+class _Descent:
+    """Adam with decoupled decay and a cosine schedule."""
+
+    def __init__(self, networks: list[nn.Module], rate: float, decay: float, length: int) -> None:
+        parameters = [p for network in networks for p in network.parameters()]
+        self._adam = torch.optim.AdamW(parameters, lr=rate, weight_decay=decay, fused=True)
+        self._rate = torch.optim.lr_scheduler.CosineAnnealingLR(self._adam, length)
+
+    def step(self, loss: torch.Tensor) -> None:
+        self._adam.zero_grad()
+        loss.backward()
+        self._adam.step()
+        self._rate.step()
+
+
+# -- GraphSAGE --------------------------------------------------------------------------------
+
+
+def graph_sage(
+    problem: ColdStart, seed: int, *, rate: float, isolation: float, steps: list[int]
+) -> Curve:
+    """torch-geometric's ``SAGEConv``, two layers between the views, told links from uniform pairs.
+
+    Neighbours are drawn anew in every step, but never the other end of the link in question. Nodes
+    never seen have none, so a share ``isolation`` of a step's nodes is treated likewise. Every
+    length of training is a run of its own, with a cosine schedule.
+    """
+    graph = problem.train
+    links = graph.links["left", "right"]
+    sizes = list(graph.sizes.values())
+    for length in steps:
+        draw = _Draws(links, seed)
+        torch.manual_seed(seed)
+        network = Sage(problem, draw.rng)
+        descent = _Descent([network], rate, 0.0, length)
+        told = torch.cat([torch.ones(BATCH), torch.zeros(BATCH)])
+        for _ in range(length):
+            uniform = (torch.from_numpy(draw.rng.integers(n, size=BATCH)) for n in sizes)
+            i, j = (torch.cat(ends) for ends in zip(draw(BATCH), uniform, strict=True))
+            y, y_other = (
+                network(side, own, FANOUT, alone=draw.rng.random(len(own)) < isolation, but=but)
+                for side, own, but in ((0, i, j.numpy()), (1, j, i.numpy()))
+            )
+            g = torch.linalg.vecdot(y, y_other)
+            descent.step(functional.binary_cross_entropy_with_logits(g, told))
+
+        def embed(network: Sage = network) -> Vectors:
+            with torch.no_grad():
+                Y_other = network.of_new(1, problem.right).numpy()
+                if problem.known_left is None:
+                    return network.of_new(0, problem.left).numpy(), Y_other
+                known = torch.from_numpy(problem.known_left)
+                return network(0, known, MANY).numpy(), Y_other
+
+        yield embed
+
+
+class Sage(nn.Module):
+    """Two layers of SAGEConv; side 0 is left, 1 is right."""
+
+    def __init__(self, problem: ColdStart, rng: np.random.Generator) -> None:
+        super().__init__()
+        conv = geometric().SAGEConv
+        self._X = [torch.tensor(problem.train.views[view]) for view in ("left", "right")]
+        W = problem.train.links["left", "right"].matrix()
+        self._W, self._rng = (W, W.T.tocsr()), rng
+        p = [X.shape[1] for X in self._X]
+        self.first = nn.ModuleList(conv((p[1 - side], p[side]), HIDDEN) for side in (0, 1))
+        self.second = nn.ModuleList(conv((HIDDEN, HIDDEN), K) for _ in (0, 1))
+
+    def forward(
+        self,
+        side: int,
+        nodes: torch.Tensor,
+        fanout: tuple[int, int],
+        alone: Any = False,
+        but: Any = -1,
+    ) -> torch.Tensor:
+        """Vectors of nodes; some are ``alone``, the others not linked to the one in ``but``."""
+        near, edges = self._neighbours(side, nodes, fanout[0], alone, but)
+        far, edges_near = self._neighbours(1 - side, near, fanout[1])
+        X, X_other = self._X[side], self._X[1 - side]
+        h_near = self.first[1 - side]((X[far], X_other[near]), edges_near).relu()
+        h = self.first[side]((X_other[near], X[nodes]), edges).relu()
+        y: torch.Tensor = self.second[side]((h_near, h), edges)
+        return y
+
+    def of_new(self, side: int, rows: NDArray[Any]) -> torch.Tensor:
+        """Vectors of nodes without links."""
+        none = torch.empty((2, 0), dtype=torch.int64)
+        nobody = self._X[1 - side][:0]
+        h = self.first[side]((nobody, torch.from_numpy(rows)), none).relu()
+        y: torch.Tensor = self.second[side]((h[:0], h), none)
+        return y
+
+    def _neighbours(
+        self, side: int, nodes: torch.Tensor, n: int, alone: Any = False, but: Any = -1
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """n neighbours of each node, drawn with replacement, and edges from them to the nodes."""
+        W, at = self._W[side], nodes.numpy()
+        start, degree = W.indptr[at].astype(np.int64), np.diff(W.indptr)[at]
+        place = start[:, None] + (self._rng.random((len(at), n)) * degree[:, None]).astype(np.int64)
+        near = W.indices[np.minimum(place, W.nnz - 1)].astype(np.int64)
+        linked = (degree > 0)[:, None] & (near != np.reshape(but, (-1, 1)))
+        linked &= ~np.reshape(alone, (-1, 1))
+        target, _ = np.nonzero(linked)
+        edges = np.stack([np.arange(len(target)), target])
+        return torch.from_numpy(near[linked]), torch.from_numpy(edges)
+
+
+# -- DeepWalk, which knows no new nodes -------------------------------------------------------
+
+
+def known_links(
+    problem: ColdStart, seed: int, models: dict[str, Any]
+) -> dict[str, dict[str, float]]:
+    """DeepWalk, and models, on a tenth of the training links, held out, with one fit each."""
+    kept, held = hold_out_links(problem.train, 0.1, np.random.default_rng(seed))
+    (links,), (known,) = held.links.values(), kept.links.values()
+    results = {}
+    for name, model in ({"DeepWalk": DeepWalk(K, n_walks=5, window=5)} | models).items():
+        start = time.process_time()
+        Y, Y_other = model.set_params(random_state=seed).fit(kept).embeddings_.values()
+        seconds = time.process_time() - start
+        found = evaluate_links(Y, Y_other, links, log_alpha=0.0, known=known, max_pairs=PAIRS)
+        keys = {"auc": "roc_auc", "ap": "average_precision", "recall": "recall@10"}
+        results[name] = {key: found[its] for key, its in keys.items()} | {"seconds": seconds}
+    return results

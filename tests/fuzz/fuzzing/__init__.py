@@ -1,0 +1,1 @@
+"""Damaged inputs for everything that reads files, and the judge of what comes of them."""

@@ -1,0 +1,10 @@
+"""All readers under test, by name."""
+
+from fuzzing.target import Target
+from fuzzing.targets import archives, data, features, folders, tables
+
+TARGETS: dict[str, Target] = {
+    target.name: target
+    for module in (tables, features, folders, data, archives)
+    for target in module.TARGETS
+}

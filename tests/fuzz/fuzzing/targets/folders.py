@@ -1,0 +1,234 @@
+"""Folders with a manifest: models, with what lies beside them, and checkpoints.
+
+Mostly their checksums are made right again, so that what is behind them is reached.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fuzzing.target import Files, Target, whole
+from fuzzing.targets.tables import FRIENDS, SEEN, USERS
+from pmvge import Embeddings, EncoderSpec, MultiViewGraph, PMvGE
+from pmvge.background import Background, load_background
+from pmvge.checkpoints import Checkpoints, saved_seed
+from pmvge.split import hold_out_links
+from pmvge.tables import LinkTable, Project, ViewTable, read_tables, rows_of
+from pmvge.tables.later import link_pairs
+
+SETTINGS: dict[str, Any] = {
+    "n_components": 3,
+    "hidden_sizes": (4,),
+    "batch_size": 8,
+    "max_steps": 4,
+    "random_state": 0,
+    "device": "cpu",
+    "progress": False,
+}
+LARGE = 10.0  # for a weight of these small models
+
+
+@cache
+def graph() -> MultiViewGraph:
+    rng = np.random.default_rng(0)
+    views = {
+        "a": rng.normal(size=(8, 3)),
+        "s": sparse.random_array((6, 5), density=0.5, format="csr", rng=1),
+        "t": 5,
+    }
+    links: dict[tuple[str, str], Any] = {
+        ("a", "t"): (np.arange(8), np.arange(8) % 5, 1.0 + np.arange(8) % 3),
+        ("s", "a"): (np.arange(6), np.arange(6)),
+        ("a", "a"): ([0, 1, 2], [1, 2, 3]),
+    }
+    return MultiViewGraph(views, links, {"t": list("abcdü")})
+
+
+def make_model(folder: Path) -> None:
+    kept, held = hold_out_links(graph(), 0.25, np.random.default_rng(1))
+    encoder = {"s": EncoderSpec(kind="linear"), "a": "mlp"}
+    model = PMvGE(**SETTINGS, encoder=encoder).fit(kept, held)
+    labels = {"a": {"colour": list("rgbrgbrg")}}
+    model.save(folder, background=Background.of(kept, held, labels))
+
+
+def make_model_of_tables(folder: Path) -> None:
+    """One that knows what columns mean."""
+    for name, text in (("users", USERS), ("seen", SEEN), ("friends", FRIENDS)):
+        (folder / f"{name}.csv").write_text(text)
+    project = Project(
+        {"users": ViewTable("users.csv"), "films": ViewTable()},
+        {("users", "films"): LinkTable("seen.csv", ("user", "film"), "times")},
+        folder=folder,
+    )
+    PMvGE(**SETTINGS).fit(read_tables(project).graph).save(folder)
+
+
+def make_checkpoint(folder: Path) -> None:
+    PMvGE(**SETTINGS, checkpoint_dir=folder, checkpoint_steps=2).fit(graph())
+
+
+def make_embeddings(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(5, 3)).astype(np.float32)
+    Embeddings(np.array(list("abcdü")), vectors).save(folder / "words.parquet")
+    Embeddings(np.arange(5), vectors).save(folder / "numbers.parquet")
+
+
+def repair(kind: str) -> Any:
+    """Makes the sums in a manifest right, and its own, as far as it can still be read."""
+
+    def mend(files: Files) -> None:
+        try:
+            manifest = json.loads(files[f"{kind}.json"])
+            for entry in manifest["files"].values():
+                data = files[entry["name"]]
+                entry |= {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            pass
+        try:
+            manifest = dict(manifest)
+            manifest.pop("checksum", None)
+            text = json.dumps(manifest, sort_keys=True)
+            manifest["checksum"] = hashlib.sha256(text.encode()).hexdigest()
+            files[f"{kind}.json"] = json.dumps(manifest).encode()
+        except (UnboundLocalError, ValueError, TypeError, RecursionError):
+            pass
+
+    return mend
+
+
+# -- doors --------------------------------------------------------------------------------------
+
+
+def check_model(model: PMvGE) -> None:
+    """A model that can be used: its vectors are numbers, and rows become vectors."""
+    description = json.dumps(model.describe(), default=str)
+    assert description
+    assert repr(model)
+    rng = np.random.default_rng(0)
+    weights = model._fitted.network.state_dict().values()
+    moderate = all(float(tensor.abs().max()) < LARGE for tensor in weights)
+    for view in model.view_names_:
+        vectors = model.embeddings_[view]
+        whole(vectors)
+        assert vectors.dtype == np.float32
+        assert len(model.ids_[view]) == len(vectors)
+        shape = model._fitted.schemas[view].row_shape
+        rows = model.ids_[view] if shape is None else rng.normal(size=(2, *shape))
+        vectors = model.embed(view, rows)
+        if moderate:  # products of others may be too large for a float
+            whole(vectors)
+    assert not np.isnan(model.alpha_).any()
+    for a, b in model.log_alpha_:
+        shape = model._fitted.schemas[a].row_shape
+        rows = model.ids_[a][:1] if shape is None else rng.normal(size=(1, *shape))
+        ids, mu = model.search(a, rows, among=b, k=2)
+        assert ids.shape == mu.shape
+        assert not (moderate and np.isnan(mu).any())
+
+
+def read_model(folder: Path, output: Path) -> None:
+    model = PMvGE.load(folder)
+    check_model(model)
+    model.save(output / "again")
+
+
+def read_model_of_tables(folder: Path, output: Path) -> None:
+    """Its later tables, too, by what the model says of them."""
+    model = PMvGE.load(folder)
+    for a, b in link_pairs(model.tables_):
+        assert isinstance(a, str)
+        assert isinstance(b, str)
+    ids, X = rows_of(model.tables_, "users", folder / "users.csv")
+    assert len(ids) > 0
+    model.embed("users", ids if X is None else X)
+
+
+def read_background(folder: Path, output: Path) -> None:
+    background = load_background(folder)
+    if background is None:
+        return
+    for (a, b), links in background.links.items():
+        for part in (links, background.held_out.get((a, b))):
+            if part is not None and len(part):
+                whole(part.weights)
+                assert (np.asarray(part.weights) > 0).all()
+                assert 0 <= part.rows.min() <= part.rows.max() < part.shape[0]
+                assert 0 <= part.cols.min() <= part.cols.max() < part.shape[1]
+        background.of_pair(b, a)
+    for columns in background.labels.values():
+        for values in columns.values():
+            assert values.dtype.kind == "U"
+
+
+def read_embeddings(folder: Path, output: Path) -> None:
+    for name in ("words.parquet", "numbers.parquet"):
+        found = Embeddings.load(folder / name)
+        whole(found.vectors)
+        assert found.vectors.ndim == 2
+        assert len(found.ids) == len(found.vectors)
+        assert found.ids.dtype.kind in "iuU"
+        if len(found):
+            found.nearest(found.vectors[:1], 2)
+
+
+def read_checkpoint(folder: Path, output: Path) -> None:
+    """Its seed and its content, and then what it is for: training that goes on."""
+    saved_seed(folder)
+    mark = json.loads(dict(CHECKPOINT.valid)["checkpoint.json"])["fingerprint"]
+    Checkpoints(folder, None, None, mark, 0).read()
+
+
+def resume(folder: Path, output: Path) -> None:
+    """Training that goes on from a checkpoint, in a copy, which it overwrites."""
+    for path in folder.iterdir():
+        (output / path.name).write_bytes(path.read_bytes())
+    again = SETTINGS | {"max_steps": 6, "checkpoint_dir": output}
+    check_model(PMvGE(**again, checkpoint_steps=2).fit(graph(), resume=True))
+
+
+MANIFEST = ("model.json",)
+CHECKPOINT = Target(
+    "checkpoint", make_checkpoint, read_checkpoint, as_json=("*.json",), repair=repair("checkpoint")
+)
+TARGETS = [
+    Target("model raw", make_model, read_model, as_json=MANIFEST, share=0.5),
+    Target("model.json", make_model, read_model, MANIFEST, MANIFEST, repair("model"), share=2.0),
+    Target("safetensors", make_model, read_model, ("weights*",), repair=repair("model")),
+    Target("model vectors", make_model, read_model, ("embeddings*",), repair=repair("model")),
+    Target(
+        "model tables",
+        make_model_of_tables,
+        read_model_of_tables,
+        MANIFEST,
+        MANIFEST,
+        repair("model"),
+        share=0.5,
+    ),
+    Target(
+        "background",
+        make_model,
+        read_background,
+        ("model.json", "links*", "labels*"),
+        MANIFEST,
+        repair("model"),
+    ),
+    Target("embeddings", make_embeddings, read_embeddings),
+    CHECKPOINT,
+    Target(
+        "resume",
+        make_checkpoint,
+        resume,
+        as_json=("*.json",),
+        repair=repair("checkpoint"),
+        share=0.3,
+    ),
+]

@@ -1,0 +1,49 @@
+"""Damaged files of every kind: each is read, or refused with a message, and nothing else.
+
+``make fuzz`` tries twenty times as many, with other seeds.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import closing
+from itertools import islice
+
+import pytest
+from fuzzing.plan import inputs
+from fuzzing.target import Case
+from fuzzing.targets import TARGETS
+from fuzzing.worker import Worker
+
+INPUTS = 500
+SEEDS = defaultdict(list)
+for name, seed in islice(inputs([*TARGETS], 0), INPUTS):
+    SEEDS[name].append(seed)
+
+
+@pytest.fixture(scope="module")
+def worker():
+    """A process of its own: whatever an input does to it, the tests go on."""
+    with closing(Worker()) as one:
+        yield one
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_input_as_it_was_is_accepted(name, worker):
+    outcome = worker.run(name, None)
+    assert outcome.kind == "accepted", outcome.message
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_damaged_inputs_are_read_or_refused(name, worker):
+    for seed in SEEDS[name]:
+        outcome = worker.run(name, seed)
+        assert outcome.kind in ("accepted", "refused"), (
+            f"python tests/fuzz/run.py --target {name!r} --seed {seed}\n"
+            f"{Case.of(TARGETS[name], seed).told}\n{outcome.message}"
+        )
+
+
+def test_there_are_as_many_inputs_as_promised():
+    assert sum(map(len, SEEDS.values())) == INPUTS
+    assert min(map(len, SEEDS.values())) >= 3
