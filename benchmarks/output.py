@@ -14,10 +14,14 @@ from plotly.graph_objects import Figure
 import pmvge
 
 RESULTS = Path(__file__).parent / "results"
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
 
 
-def write(name: str, results: Any, figure: Figure) -> None:
-    """Write results/NAME.json, with versions, and results/NAME.html."""
+def write(name: str, results: Any, figure: Figure, *, image: bool = False) -> None:
+    """Write results/NAME.json, with versions, and results/NAME.html.
+
+    With ``image``, docs/images/NAME.svg too, if there is a browser for kaleido to draw it in.
+    """
     RESULTS.mkdir(exist_ok=True)
     made_with = {
         "pmvge": pmvge.__version__,
@@ -30,4 +34,11 @@ def write(name: str, results: Any, figure: Figure) -> None:
     (RESULTS / f"{name}.json").write_text(text + "\n")
     figure.update_layout(template="plotly_white", font_size=14)
     figure.write_html(RESULTS / f"{name}.html", include_plotlyjs=True)
+    if image:
+        try:
+            figure.write_image(
+                IMAGES / f"{name}.svg", width=900, height=figure.layout.height or 450
+            )
+        except (ValueError, RuntimeError) as error:
+            print(f"no figure for the documentation: {error}")
     print(f"written: results/{name}.json and results/{name}.html")

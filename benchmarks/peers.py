@@ -292,7 +292,7 @@ def main() -> None:
         "lengths": LENGTHS,
         "problems": finite(results),
     }
-    write("peers", told, draw(results))
+    write("peers", told, draw(results), image=True)
 
 
 if __name__ == "__main__":

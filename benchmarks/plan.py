@@ -19,7 +19,7 @@ GB, TB = 1e9, 1e12
 
 @dataclass(frozen=True)
 class Data:
-    """Two views of half the nodes each; half of one of them has no features."""
+    """Two views of half the nodes each: one has features, the other none."""
 
     nodes: float = 1e9
     links: float = 1e11
@@ -74,7 +74,7 @@ def set_up_seconds_a_link() -> float:
 def main() -> None:
     data, hardware, batch = Data(), Hardware(), Batch()
     ranks, N, K = hardware.ranks, batch.side, data.K
-    weights = 2 * (data.features * data.hidden + data.hidden * K)
+    weights = data.features * data.hidden + data.hidden * K
     print(
         f"{hardware.machines} machines of {hardware.gpus} GPUs; {batch.links:,} links a rank, step"
     )
@@ -83,8 +83,8 @@ def main() -> None:
     row = data.features * 2
     share = data.links / ranks
     table = data.nodes / 2 * K * 4 * 3
-    _tell("features, float16, in files", data.nodes * row)
-    _tell("  of one machine", data.nodes * row / hardware.machines)
+    _tell("features of one view, float16, in files", data.nodes / 2 * row)
+    _tell("  of one machine", data.nodes / 2 * row / hardware.machines)
     _tell("links, two int32, in files", data.links * 8)
     _tell("  of one rank", share * 8)
     _tell("look-up table of half the nodes, with Adam's two", table)
@@ -93,15 +93,15 @@ def main() -> None:
     _tell("ids and log weights of a rank's nodes", data.nodes / ranks * 12)
 
     print("\nOne step")
-    products = 3 * 2 * 2 * N * (data.features * data.hidden + data.hidden * K) + 3 * 2 * N * N * K
+    products = 3 * 2 * N * weights + 3 * 2 * N * N * K
     compute = overhead() * products / hardware.flops
-    gathered = 2 * N * hardware.gpus  # rows, a machine
+    gathered = N * hardware.gpus  # rows, a machine
     fetch = gathered / hardware.reads
     gradients = 2 * 4 * weights * (ranks - 1) / ranks
     exchange = gradients / (hardware.network / hardware.gpus) + hardware.latency
-    looked_up = 2 * N * K * 4  # of a rank: rows there, gradients back; half of the nodes are free
+    looked_up = 2 * N * K * 4  # of a rank: rows there, gradients back
     shuffle = looked_up / (hardware.network / hardware.gpus) + 2 * hardware.latency
-    _tell("features gathered by a rank", 2 * N * row)
+    _tell("features gathered by a rank", N * row)
     print(f"  {fetch * 1e3:.1f} ms of random reads on each machine, a thread ahead of the step")
     _tell("gradients sent by a rank", gradients)
     print(f"  {exchange * 1e3:.2f} ms")
@@ -112,19 +112,20 @@ def main() -> None:
     step = max(compute + exchange + shuffle, fetch)
     print(f"step: {step * 1e3:.1f} ms, the larger of the reads and of all the rest")
 
+    quick = compute + exchange + shuffle
+    print(f"  without them, features being in memory: {quick * 1e3:.1f} ms")
+
     print("\nOne epoch, and the rest")
     steps = data.links / (ranks * batch.links)
-    print(f"steps: {steps:,.0f}; hours: {steps * step / 3600:.1f}")
-    _tell("features gathered, all machines", steps * 2 * N * row * ranks)
+    hours, fewer = steps * step / 3600, steps * quick / 3600
+    print(f"steps: {steps:,.0f}; hours: {hours:.1f}, or {fewer:.2f} without the reads")
+    _tell("features gathered, all machines", steps * N * row * ranks)
     _tell("gradients and look-up rows sent, all ranks", steps * (gradients + looked_up) * ranks)
     set_up = share * set_up_seconds_a_link()
-    print(
-        f"set-up of a rank's links: {set_up / 60:.0f} min, at {1e9 * set_up / share:.0f} ns a link"
-    )
-    rows = data.nodes / ranks
-    embedding = rows * 2 * weights / 2 / (0.7 * hardware.flops)
-    reading = data.nodes * row / hardware.machines / hardware.disk
-    print(f"embedding all nodes: {max(embedding, reading):.0f} s, most of it reading")
+    print(f"set-up of a rank's links: {set_up:.0f} s, at {1e9 * set_up / share:.0f} ns a link")
+    reading = data.nodes / 2 * row / hardware.machines / hardware.disk
+    embedding = data.nodes / 2 / ranks * 2 * weights / (0.7 * hardware.flops)
+    print(f"embedding all nodes: {reading:.1f} s of reading, {embedding:.2f} s of products")
 
 
 def _tell(what: str, size: float) -> None:

@@ -1,12 +1,12 @@
 """Does it stay within its means as the data grow?
 
 Two views of n / 2 nodes each, 64 float16 features in memory-mapped files, ten links a node in
-memory-mapped int32 columns; n = 10^5, 10^6, 10^7 and so 10^6, 10^7, 10^8 links. For each size, in
-a process of its own: seconds to the graph and the sampler, milliseconds a training step, rows
-embedded and written to Parquet, and the peak of its own memory (pages of mapped files, which the
-system takes back at will, not counted) beside the formula of docs/scaling.md. Then tables that a
-step may not touch as a whole: 10^6 sparse columns with 50 entries a row, and 10^7 nodes without
-features.
+memory-mapped int32 columns; n = 10^5, 10^6, 10^7 and so 10^6, 10^7, 10^8 links. Milliseconds a
+training step, of all sizes in turn; and for each size, in a process of its own, seconds to the
+graph and the sampler, rows embedded and written to Parquet, and the peak of its own memory (pages
+of mapped files, which the system takes back at will, not counted) beside the formula of
+docs/scaling.md. Then tables that a step may not touch as a whole: 10^6 sparse columns with 50
+entries a row, and 10^7 nodes without features.
 
     python benchmarks/scale.py [--folder FOLDER] [--sizes 100000 1000000]
 
@@ -33,6 +33,7 @@ import torch
 from output import write
 from plotly import graph_objects
 from scipy import sparse
+from step import median_times
 
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.assembly import make_trainer
@@ -55,6 +56,7 @@ FLAT, MATCH = 1.3, 0.7  # goals: step time over that of the smallest; rows over 
 
 def make_files(folder: Path, n: int) -> None:
     """Features of both views, and links sorted by row and column; nodes of one class like it."""
+    folder.mkdir()
     rng, half = np.random.default_rng(n), n // 2
     centres = rng.standard_normal((16, FEATURES))
     for view in ("left", "right"):
@@ -139,16 +141,17 @@ def trainer_of(graph: MultiViewGraph) -> tuple[Trainer, MultiViewEncoder]:
     return make_trainer(settings, network, graph, None, device, 0, Silent()), network
 
 
-def step_milliseconds(trainer: Trainer) -> float:
-    """The median of steps after some to warm up."""
-    times = []
+def steps_of(trainer: Trainer) -> Callable[[], None]:
+    """One training step a call."""
     batches = iter(trainer.batches)
-    for _ in range(STEPS + 20):
-        start = time.perf_counter()
-        trainer.descend(next(batches))
-        times.append(time.perf_counter() - start)
-    batches.close()  # type: ignore[attr-defined]
-    return 1e3 * float(np.median(times[20:]))
+    return lambda: trainer.descend(next(batches))
+
+
+def run_steps(folder: Path) -> dict[str, float]:
+    """Milliseconds a step of all sizes, in turn, so that all meet the same machine; medians."""
+    graphs = {place.name: mapped_graph(place) for place in folder.iterdir() if place.is_dir()}
+    steps = {name: steps_of(trainer_of(graph)[0]) for name, graph in graphs.items()}
+    return {name: 1e3 * seconds for name, seconds in median_times(steps, STEPS).items()}
 
 
 def formula(graph: MultiViewGraph, network: MultiViewEncoder) -> float:
@@ -167,7 +170,9 @@ def run_mapped(folder: Path) -> dict[str, Any]:
         graph = mapped_graph(folder)
         trainer, network = trainer_of(graph)
         set_up = time.perf_counter() - start
-        step = step_milliseconds(trainer)
+        step = steps_of(trainer)
+        for _ in range(STEPS):
+            step()
         training_peak = peak[0] - base
     model = PMvGE(
         K, hidden_sizes=(HIDDEN,), max_steps=20, patience=None, random_state=0, progress=False
@@ -188,7 +193,6 @@ def run_mapped(folder: Path) -> dict[str, Any]:
         "nodes": graph.n_nodes,
         "links": graph.n_links,
         "set_up_seconds": set_up,
-        "step_ms": step,
         "training_mb": training_peak,
         "formula_mb": formula(graph, network),
         "embedded": embedded,
@@ -227,11 +231,11 @@ def run_table(graph: MultiViewGraph) -> dict[str, Any]:
     base = own_memory()
     with watched_memory() as peak:
         trainer, network = trainer_of(graph)
-        step = step_milliseconds(trainer)
+        (step,) = median_times({"": steps_of(trainer)}, STEPS).values()
     table = max(p.numel() for p in network.parameters()) * 4 / 2**20
     return {
         "nodes": graph.n_nodes,
-        "step_ms": step,
+        "step_ms": 1e3 * step,
         "table_mb": table,
         "training_mb": peak[0] - base,
         "formula_mb": formula(graph, network),
@@ -240,6 +244,7 @@ def run_table(graph: MultiViewGraph) -> dict[str, Any]:
 
 CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "mapped": run_mapped,
+    "steps": run_steps,
     "sparse": lambda _: run_table(sparse_graph()),
     "free": lambda _: run_table(free_graph(10_000_000)),
     "free, small": lambda _: run_table(free_graph(100_000)),
@@ -266,23 +271,30 @@ def main() -> None:
     if options.case:
         print(json.dumps(CASES[options.case](options.folder)))
         return
-    rows = []
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
         for n in options.sizes:
             start = time.perf_counter()
-            make_files(folder, n)
-            print(
-                f"{n:,} nodes: files made in {time.perf_counter() - start:.0f} s", file=sys.stderr
-            )
-            rows.append(apart("mapped", folder))
-            tell_mapped(rows[-1], rows[0])
-        tables = {case: apart(case, folder) for case in CASES if case != "mapped"}
+            make_files(folder / str(n), n)
+            seconds = time.perf_counter() - start
+            print(f"{n:,} nodes: files made in {seconds:.0f} s", file=sys.stderr)
+        steps = apart("steps", folder)
+        rows = [
+            {**apart("mapped", folder / str(n)), "step_ms": steps[str(n)]} for n in options.sizes
+        ]
+        for row in rows:
+            tell_mapped(row, rows[0])
+        tables = {case: apart(case, folder) for case in CASES if case not in ("mapped", "steps")}
     for case, row in tables.items():
         print(
             f"{case:>11}: {row['step_ms']:.1f} ms a step; table {row['table_mb']:,.0f} MB, "
             f"training {row['training_mb']:,.0f} MB, formula {row['formula_mb']:,.0f} MB"
         )
+    write("scale", {"mapped": rows, "tables": tables}, draw(rows), image=True)
+
+
+def draw(rows: list[dict[str, Any]]) -> graph_objects.Figure:
+    """What grows, and what does not."""
     figure = graph_objects.Figure()
     nodes = [row["nodes"] for row in rows]
     figure.add_scatter(x=nodes, y=[r["step_ms"] for r in rows], name="milliseconds a step")
@@ -291,7 +303,7 @@ def main() -> None:
     figure.add_scatter(x=nodes, y=[r["formula_mb"] for r in rows], name="MB by the formula")
     figure.update_xaxes(type="log", title="nodes (ten links each)")
     figure.update_yaxes(type="log")
-    write("scale", {"mapped": rows, "tables": tables}, figure)
+    return figure
 
 
 def tell_mapped(row: dict[str, Any], first: dict[str, Any]) -> None:

@@ -416,9 +416,23 @@ def test_when_the_last_checkpoint_is_damaged_the_one_before_is_used(graph, tmp_p
             content, _ = mark.read()
         assert content["step"] == 20
         if number < 3:  # each as the others
+            shutil.rmtree(folder)
+            shutil.copytree(tmp_path / "made", folder)
             with pytest.warns(DamagedCheckpoint):
                 again = pmvge(folder, max_steps=40, **settings).fit(graph, resume=True)
             assert_same(again, whole)
+
+
+def test_after_going_back_the_damaged_checkpoint_is_not_kept(graph, tmp_path):
+    settings = {"checkpoint_steps": 10, "checkpoint_seconds": None, "patience": None}
+    pmvge(tmp_path, max_steps=25, **settings).fit(graph)
+    flip(tmp_path / "checkpoint.json")
+    with pytest.warns(DamagedCheckpoint):
+        pmvge(tmp_path, max_steps=30, **settings).fit(graph, resume=True)
+    flip(tmp_path / "checkpoint.json")  # the one of step 30; that of 20 is beside it
+    with pytest.warns(DamagedCheckpoint):
+        again = pmvge(tmp_path, max_steps=40, **settings).fit(graph, resume=True)
+    assert_same(again, pmvge(max_steps=40, patience=None).fit(graph))
 
 
 def saved_mark(folder):

@@ -121,6 +121,27 @@ def send_densities(folder: Path) -> None:
     save_file(tensors, folder / f"rank {world.rank}")
 
 
+def descend_tables(folder: Path) -> None:
+    """Steps of which some depend on nothing but tables that are updated by row."""
+    rng, world = np.random.default_rng(0), join(CPU)
+    graph = MultiViewGraph(
+        {"x": rng.normal(size=(40, 3)), "f": 3000, "h": 3000},
+        {
+            ("x", "f"): (rng.integers(40, size=200), rng.integers(3000, size=200)),
+            ("f", "h"): (rng.integers(3000, size=400), rng.integers(3000, size=400)),
+        },
+    )
+    parts = check_parts(world, graph, "block", False)
+    spec = EncoderSpec("mlp", (9,), "relu", "identity", False, 0.0, 0.0, False)
+    schemas = schemas_of(graph)
+    network = MultiViewEncoder(choose_encoders("mlp", spec, schemas), schemas, K, "inner")
+    chosen = settings(weight_decay=0.1, max_steps=60)
+    trainer = make_trainer(chosen, network, graph, None, CPU, SEED, Silent(), parts=parts)
+    assert len(trainer.tables) == 2
+    trainer.run()
+    save_file(dict(network.state_dict()), folder / f"rank {world.rank}")
+
+
 def fit_shards(folder: Path) -> None:
     rank = int(os.environ["RANK"])
     model = PMvGE(K, max_steps=60, patience=None, random_state=0, progress=False)
@@ -160,8 +181,8 @@ def fit_more_processes(folder: Path) -> None:
 TASKS: dict[str, Callable[[Path], None]] = {
     f.__name__: f
     for f in (
-        send_gradients, send_densities, fit_shards, fit_with_checkpoints, fit_another_graph,
-        fit_more_processes,
+        send_gradients, send_densities, descend_tables, fit_shards, fit_with_checkpoints,
+        fit_another_graph, fit_more_processes,
     )
 }  # fmt: skip
 
@@ -211,6 +232,13 @@ def test_gradients_are_those_of_one_process_that_averages_the_same_blocks(tmp_pa
                 scale = float(expected[name].abs().max())
                 assert torch.allclose(gradient, expected[name], rtol=1e-5, atol=1e-5 * scale), name
     assert len(used) == 3  # and so are those of batches that leave an encoder out
+
+
+def test_tables_by_row_are_the_same_in_all_processes(tmp_path):
+    run_task(descend_tables, tmp_path)
+    first, second = (load_file(tmp_path / f"rank {rank}") for rank in range(2))
+    for name, weights in first.items():
+        assert torch.equal(weights, second[name]), name
 
 
 def entries(links):

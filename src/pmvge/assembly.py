@@ -16,7 +16,7 @@ from pmvge.batches import BatchStream, gatherer, how_far_ahead
 from pmvge.checkpoints import Checkpoints, fingerprint
 from pmvge.distributed import World
 from pmvge.encoded import EncodedLoss
-from pmvge.encoders import RowTable, batch_norms
+from pmvge.encoders import MLP, Identity, Lookup, RowTable, batch_norms
 from pmvge.errors import ParameterError
 from pmvge.graph import MultiViewGraph
 from pmvge.network import MultiViewEncoder
@@ -24,12 +24,13 @@ from pmvge.objectives import BlockObjective, PairObjective
 from pmvge.progress import Watcher
 from pmvge.sampling import BlockSampler, PairSampler
 from pmvge.shards import WHOLE, Parts
-from pmvge.training import Plan, Trainer
+from pmvge.training import Plan, Trainer, generator_of
 
 EPOCHS, STEPS = 30, (1000, 3000)  # the default length of training: epochs within these steps,
 FEWEST = 3  # but no fewer epochs than this
 CHECK = (25, 500)  # steps between checks: an epoch, within these bounds
-LAZY = 20  # tables with so many times more rows than a batch needs are updated row by row
+LAZY = 20  # tables with so many times more rows than a batch needs are updated row by row,
+LARGE, LAZY_LARGE = 1 << 26, 5  # or so many times, of so many numbers: no gradient of all is made
 VALIDATION_BLOCK = 2048  # links, and uniform nodes a side, of the block that validation looks at
 
 
@@ -61,7 +62,7 @@ def make_trainer(
         sampler = PairSampler(share, m=B, r=rate, tau=settings["tau"], rng=rng)
         drawn, nodes = sampler.n_links, 2 * B
     _check_batch_norm(network, graph)
-    lazy = _large_tables(network, graph, nodes * world.size, world)
+    lazy = _large_tables(network, graph, nodes, world)
     trainer = Trainer(
         network,
         EncodedLoss(network, objective, device, settings["precision"]),
@@ -76,8 +77,9 @@ def make_trainer(
         partly_used=_partly_used(network, graph, lazy),
     )
     if own:  # from here on dropout differs, too
-        other = np.random.default_rng([seed, 5, *own])
-        torch.default_generator.manual_seed(int(other.integers(2**63)))
+        generator_of(device).manual_seed(
+            int(np.random.default_rng([seed, 5, *own]).integers(2**63))
+        )
     return trainer
 
 
@@ -99,14 +101,20 @@ def _large_tables(
     return [
         table
         for table, rows in needed.items()
-        if len(table.weight) >= LAZY * world.mean(rows)  # the same answer in all processes
+        if len(table.weight) >= _factor(table) * world.mean(rows)  # the same in all processes
     ]
+
+
+def _factor(table: RowTable) -> float:
+    return LAZY_LARGE if table.weight.numel() >= LARGE else LAZY
 
 
 def _partly_used(
     network: MultiViewEncoder, graph: MultiViewGraph, lazy: Sequence[RowTable]
 ) -> bool:
     """Whether a batch, which is of one pair, leaves weights out that an optimizer moves."""
+    if not all(isinstance(encoder, MLP | Lookup | Identity) for encoder in network.encoders):
+        return True  # a module of the user's may have weights that it does not use
     apart = {id(table.weight) for table in lazy}
 
     def moved(module: nn.Module) -> set[int]:

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from pmvge import storage
+from pmvge.distributed import run_name
 from pmvge.errors import StorageError, one_line
 from pmvge.graph import MultiViewGraph
 
@@ -50,18 +51,31 @@ class Checkpoints:
 
     def write(self, content: Mapping[str, Any], tensors: Tensors) -> None:
         """Replace the checkpoint, atomically."""
-        mark = {"fingerprint": self.fingerprint, "seed": str(self.seed)}
+        mark = {"fingerprint": self.fingerprint, "seed": str(self.seed), "run": run_name()}
         parts = {"state.safetensors": storage.tensors_writer(tensors)}
         storage.commit(self.folder, "checkpoint", {**mark, **content}, parts, keep=True)
 
-    def read(self) -> tuple[dict[str, Any], Tensors] | None:
+    def mend(self) -> None:
+        """Put the checkpoint before the last in its place, if the last is damaged.
+
+        Else the next one written would have the damaged one beside it.
+        """
+        try:
+            storage.read(self.folder, "checkpoint")
+        except StorageError:
+            storage.put_back(self.folder, "checkpoint")
+
+    def read(self, *, of_this_run: bool = False) -> tuple[dict[str, Any], Tensors] | None:
         """The content and tensors that were written last; None if there is no checkpoint.
 
-        If they are damaged, those written before them, with a warning.
+        If they are damaged, those written before them, with a warning. ``of_this_run`` leaves out
+        what another run has written than that of ``torchrun`` which this process belongs to.
         """
-        if not storage.exists(self.folder, "checkpoint"):
+        if not _exists(self.folder):
             return None
         content, parts = _read(self.folder)
+        if of_this_run and content.get("run") != run_name():
+            return None
         if content.get("fingerprint") != self.fingerprint:
             raise StorageError(
                 f"{self.folder}: this checkpoint belongs to other data or other settings; "
@@ -74,7 +88,7 @@ class Checkpoints:
 
 def saved_seed(folder: Path) -> int | None:
     """The seed of the run whose checkpoint is in the folder, if there is one."""
-    if not storage.exists(folder, "checkpoint"):
+    if not _exists(folder):
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DamagedCheckpoint)  # told when all of it is read
@@ -83,6 +97,10 @@ def saved_seed(folder: Path) -> int | None:
         return int(content["seed"])
     except (KeyError, TypeError, ValueError) as error:
         raise StorageError(f"{folder}: damaged checkpoint: its seed: {one_line(error)}") from error
+
+
+def _exists(folder: Path) -> bool:
+    return any(storage.exists(folder, kind) for kind in ("checkpoint", "checkpoint-before"))
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Path]]:

@@ -136,28 +136,34 @@ class World:
 
 
 class _Joined(nn.Module):
-    """A loss that takes part in the exchange of gradients whatever it depends on."""
+    """A loss that takes part in the exchange of gradients whatever it depends on.
+
+    One of tables that are updated by row depends on no parameter that is exchanged.
+    """
 
     def __init__(self, loss: nn.Module) -> None:
         super().__init__()
         self.loss = loss
+        self.anchor = nn.Parameter(torch.zeros((), device=next(loss.parameters()).device))
 
     def forward(self, batch: Any) -> Any:
         loss = self.loss(batch)
-        if not loss.value.requires_grad and torch.is_grad_enabled():
-            parameter = next(p for p in self.loss.parameters() if p.requires_grad)
-            loss = loss._replace(value=loss.value + 0.0 * parameter.sum())
-        return loss
+        return loss._replace(value=loss.value + 0.0 * self.anchor)
 
 
 def launched() -> bool:
     """Whether ``torchrun`` started this process, together with others."""
-    return "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ.get("WORLD_SIZE", "1")) > 1
+    return run_name() is not None and int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
 def restarted() -> bool:
     """Whether ``torchrun`` started it again, after one of the processes had died."""
-    return launched() and int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    return run_name() is not None and int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+def run_name() -> str | None:
+    """What ``torchrun`` calls this run, in all its lives; None without it."""
+    return os.environ.get("TORCHELASTIC_RUN_ID")
 
 
 def launched_as() -> tuple[int, int]:
@@ -174,10 +180,8 @@ def is_first() -> bool:
 
 def common_seed() -> int | None:
     """A seed that all processes of a run have, in all their lives; None without ``torchrun``."""
-    if not launched():
-        return None
-    name = os.environ["TORCHELASTIC_RUN_ID"].encode()
-    return int.from_bytes(hashlib.sha256(name).digest()[:7])
+    name = run_name()
+    return None if name is None else int.from_bytes(hashlib.sha256(name.encode()).digest()[:7])
 
 
 def own_device(device: torch.device) -> torch.device:

@@ -40,10 +40,10 @@ class EncodedLoss(nn.Module):
         return self.objective(ready.batch, y)
 
     def _encode(self, view: str, x: Rows) -> torch.Tensor:
-        norms = self._norms[view] if self.training and x.shape[0] == 1 else []
+        norms = self._norms[view] if self.network.training and x.shape[0] == 1 else []
         for norm in norms:  # one row has no batch statistics: use the running ones
             norm.eval()
-        with torch.autocast(self._device, self._dtype, enabled=self._low and self.training):
+        with torch.autocast(self._device, self._dtype, enabled=self._low and self.network.training):
             y: torch.Tensor = self.network(view, x)
         for norm in norms:
             norm.train()

@@ -19,7 +19,7 @@ from pmvge.checkpoints import saved_seed
 from pmvge.distributed import join, own_device, restarted
 from pmvge.encoded import check_precision
 from pmvge.encoders import EncoderSpec
-from pmvge.errors import DivergedError, GraphError, ParameterError
+from pmvge.errors import DivergedError, GraphError, ParameterError, StorageError
 from pmvge.features import CHUNK, Features
 from pmvge.graph import MultiViewGraph
 from pmvge.history import History
@@ -95,8 +95,8 @@ def fit(
         raise ParameterError("fit(resume=True) needs checkpoint_dir, the place of the checkpoint")
     world = join(device)
     parts = check_parts(world, graph, settings["scheme"], sharded)
-    resume = resume or (restarted() and settings["checkpoint_dir"] is not None)
-    seed = world.from_first(_pick_seed(settings, resume))
+    again = settings["checkpoint_dir"] is not None and world.any(restarted())
+    seed = world.from_first(_pick_seed(settings, resume or again))
     schemas = schemas_of(graph)
     choices = choose_encoders(settings["encoder"], _default_spec(settings), schemas)
     K = int(settings["n_components"])
@@ -112,15 +112,26 @@ def fit(
             trainer = make_trainer(
                 settings, network, kept, held, device, seed, progress, parts=parts
             )
-            if resume and trainer.checkpoints and (saved := trainer.checkpoints.read()):
-                trainer.resume(*saved)
+            if trainer.checkpoints and (resume or again):
+                saved = trainer.checkpoints.read(of_this_run=not resume)
+                if saved is not None:
+                    trainer.resume(*saved)
+                if world.first and saved is not None:
+                    trainer.checkpoints.mend()
+                if len(set(world.gather(str(trainer.step).encode()))) > 1:
+                    raise StorageError(
+                        f"{trainer.checkpoints.folder}: the processes found different checkpoints: "
+                        "expected a folder that all of them see"
+                    )
             history = trainer.run()
     shown = settings["progress"] and world.first
     own = _embed_nodes(network, graph, K, parts, shown)
     ids, embeddings = parts.join_nodes(graph.ids, own)
     _check_finite(ids, embeddings)
     with passing("alpha", shown) as tell:
-        rng = np.random.default_rng([seed, 4])
+        rng = np.random.default_rng(
+            [seed, 4, *([world.rank] if world.size > 1 and sharded else [])]
+        )
         log_Z = parts.log_partitions(graph, own, embeddings, rng, tell)
     return Fitted(
         network=network,

@@ -91,6 +91,7 @@ class LazyAdam:
 
     def descend(self, rows: torch.Tensor, gradient: torch.Tensor, rate: float) -> None:
         """One step: these rows now, all others when they are needed."""
+        self.catch_up(rows)  # those that only other processes have used
         self.step += 1
         decay, first, second = 1 - rate * self.weight_decay, *(1 - b**self.step for b in BETAS)
         earlier, recent = slice(0, self.step), slice(max(0, self.step - MEMORY), self.step)

@@ -124,12 +124,21 @@ def _files_before(folder: Path, kind: str) -> dict[str, dict[str, Any]]:
 
 def _keep_manifest(folder: Path, kind: str) -> None:
     """Give the manifest that is about to be replaced a second name."""
-    before = folder / f"{kind}-before.json"
-    partial = folder / f".{kind}-before.json.partial"
+    _copy_manifest(folder, kind, f"{kind}-before")
+
+
+def put_back(folder: Path, kind: str) -> None:
+    """Make what the last commit kept the current one again, if the folder can be written."""
+    with suppress(OSError):
+        _copy_manifest(folder, f"{kind}-before", kind)
+
+
+def _copy_manifest(folder: Path, kind: str, other: str) -> None:
+    partial = folder / f".{other}.json.{os.getpid()}.partial"
     partial.write_bytes((folder / f"{kind}.json").read_bytes())
     with partial.open("rb+") as stream:
         _sync(stream.fileno())
-    partial.replace(before)
+    partial.replace(folder / f"{other}.json")
 
 
 def _remove_others(

@@ -89,6 +89,8 @@ class Trainer:
         self.parameters = [p for p in network.parameters() if p.requires_grad]
         self.loss = self.world.shared(loss, partly_used=partly_used)
         self.optimizer = _adam(self.parameters, plan)
+        devices = (p.device for p in network.parameters())
+        self.generator = generator_of(next(devices, torch.device("cpu")))
         self.step = 0
         self.stale = 0  # checks since the best validation
         self.best: float | None = None
@@ -213,7 +215,9 @@ class Trainer:
         if self.checkpoints is None:
             return interrupted
         due = self.finished or self.checkpoints.due_by_steps(self.step)
-        if self.world.size == 1 or self.step % VOTE == 0:  # the same answer in all processes
+        if (
+            self.world.size == 1 or self.step % VOTE == 0 or self.finished
+        ):  # the same answer in all processes
             interrupted = self.world.any(interrupted)
             since = time.perf_counter() - self._last_write
             due |= self.world.any(interrupted or self.checkpoints.due_by_seconds(since))
@@ -240,7 +244,7 @@ class Trainer:
             "step": self.step,
             "stale": self.stale,
             "best": self.best,
-            "losses": self.losses,
+            "losses": [json.loads(t) for t in self.world.gather(json.dumps(self.losses).encode())],
             "seconds": self._seconds(),
             "history": self.history.to_records(),
             "objective": self.objective.state() if self.objective else {},
@@ -251,7 +255,7 @@ class Trainer:
     def _generators(self) -> tuple[list[dict[str, Any]], list[torch.Tensor]]:
         """The generators of all processes: of batches, and of dropout."""
         states = self.world.gather(json.dumps(self.batches.state(), default=int).encode())
-        bits = self.world.gather(torch.get_rng_state().numpy().tobytes())
+        bits = self.world.gather(self.generator.get_state().numpy().tobytes())
         return [json.loads(state) for state in states], [
             torch.frombuffer(bytearray(state), dtype=torch.uint8) for state in bits
         ]
@@ -261,12 +265,12 @@ class Trainer:
         world = self.world
         if len(drawn) == world.size:
             self.batches.restore(drawn[world.rank])
-            torch.set_rng_state(dropped[world.rank].clone())  # torch wants the start of a tensor
+            self.generator.set_state(dropped[world.rank].clone())  # wants the start of a tensor
             return
         text = f"{json.dumps(drawn[0], sort_keys=True)} {world.rank} of {world.size}"
         entropy = int.from_bytes(hashlib.sha256(text.encode()).digest())
         self.batches.restore(dict(np.random.default_rng(entropy).bit_generator.state))
-        torch.default_generator.manual_seed(entropy % 2**63)
+        self.generator.manual_seed(entropy % 2**63)
 
     def resume(self, content: dict[str, Any], tensors: Tensors) -> None:
         """Go back to a snapshot, which comes from a file."""
@@ -276,6 +280,20 @@ class Trainer:
             where = self.checkpoints.folder if self.checkpoints else "resume"
             raise StorageError(f"{where}: damaged checkpoint: {one_line(error)}") from error
 
+    def _check_layout(self, parts: dict[str, Tensors]) -> None:
+        """Whether moments are those of the same weights: a list of them has no names."""
+        tables = {name.split(".")[0] for name in parts["lazy"]}
+        if len(tables) != len(self.tables):
+            raise ValueError(f"expected {len(self.tables)} tables by row, got {len(tables)}")
+        for name, tensor in parts["adam"].items():
+            index, key = name.split(".")
+            if key != "step" and tensor.shape != self._ordered[int(index)].shape:
+                raise ValueError(f"the moments of weights {index} have another shape")
+
+    @property
+    def _ordered(self) -> list[nn.Parameter]:
+        return [p for group in self.optimizer.param_groups for p in group["params"]]
+
     def _go_back(self, content: dict[str, Any], tensors: Tensors) -> None:
         parts: dict[str, Tensors] = {
             name: {} for name in ("network", "best", "adam", "lazy", "torch_rng")
@@ -283,6 +301,7 @@ class Trainer:
         for name, tensor in tensors.items():
             part, _, rest = name.partition(".")
             parts[part][rest] = tensor
+        self._check_layout(parts)
         self.network.load_state_dict(parts["network"])
         adam = self.optimizer.state_dict()
         adam["state"] = {}
@@ -301,7 +320,9 @@ class Trainer:
         if self.step < 0:
             raise ValueError(f"expected a number of steps, got {self.step}")
         self.best = None if content["best"] is None else float(content["best"])
-        self.losses, self.earlier = [*map(float, content["losses"])], float(content["seconds"])
+        losses = content["losses"]
+        own = self.world.rank if len(losses) == self.world.size else 0
+        self.losses, self.earlier = [*map(float, losses[own])], float(content["seconds"])
         self.history = History.from_records(content["history"])
         self.finished = self._is_over()
 
@@ -320,6 +341,16 @@ def _divergence(step: int, what: str, rate: float, loss: Loss) -> str:
         "smaller learning_rate; scheme='block', similarity='cosine' and standardize=True "
         "are the most stable settings"
     )
+
+
+def generator_of(device: torch.device) -> torch.Generator:
+    """The generator that dropout on a device draws from."""
+    if device.type == "cpu":
+        return torch.default_generator
+    if device.type == "cuda":
+        torch.cuda.init()
+        return torch.cuda.default_generators[device.index or 0]
+    return torch.mps._get_default_mps_generator()
 
 
 def _adam(parameters: list[nn.Parameter], plan: Plan) -> torch.optim.Optimizer:
