@@ -188,7 +188,7 @@ def draw(results: dict[str, Any]) -> Any:
                 mode="lines+markers", line_color=colour, legendgroup=name,
                 showlegend=column == 1, row=1, col=column,
             )  # fmt: skip
-    figure.update_xaxes(type="log", title="seconds")
+    figure.update_xaxes(type="log", dtick=1, title="seconds")
     figure.update_yaxes(title="ROC AUC, nodes never seen", col=1)
     return figure
 

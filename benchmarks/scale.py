@@ -301,8 +301,8 @@ def draw(rows: list[dict[str, Any]]) -> graph_objects.Figure:
     figure.add_scatter(x=nodes, y=[r["set_up_seconds"] for r in rows], name="seconds of set-up")
     figure.add_scatter(x=nodes, y=[r["training_mb"] for r in rows], name="MB of training")
     figure.add_scatter(x=nodes, y=[r["formula_mb"] for r in rows], name="MB by the formula")
-    figure.update_xaxes(type="log", title="nodes (ten links each)")
-    figure.update_yaxes(type="log")
+    figure.update_xaxes(type="log", dtick=1, title="nodes (ten links each)")
+    figure.update_yaxes(type="log", dtick=1)
     return figure
 
 
