@@ -27,6 +27,7 @@ NAMES = {
     "similarity": ["inner", "cosine"],
     "scheme": ["block", "paper"],
     "schedule": ["constant", "step", "cosine"],
+    "precision": ["float32", "bfloat16"],
 }
 OPTIONAL = {
     "tau",
