@@ -318,7 +318,8 @@ OTHER = {
     "clip_norm": 1e-3, "random_state": 1, "ridge": 0.5, "learning_rate": 0.05, "dropout": 0.7,
 }  # fmt: skip
 SILENT = {
-    "progress", "device", "precision", "checkpoint_dir", "checkpoint_steps", "checkpoint_seconds",  # by nature
+    "progress", "device", "checkpoint_dir", "checkpoint_steps", "checkpoint_seconds",  # by nature
+    "precision",  # not every machine has another one
     "tol", "n_starts",  # tested with the SBM and MDS
     # of PMvGE, and only with early stopping, the paper's scheme, or a schedule:
     "tau", "max_epochs", "decay_every", "decay_factor", "validation_fraction", "patience",
