@@ -122,8 +122,8 @@ def film_links(
     known in part; 40 % are noise.
 
     Links say whether, not how often. With counts, on the seed that settings were chosen on, LightFM
-    was ahead of PMvGE in AUC (about .840 to .836): a likelihood of weights spends itself on the few
-    pairs with large ones. Weights were made 0 and 1 after that was seen, as films are seen once.
+    was ahead of PMvGE in AUC: a likelihood of weights spends itself on the few pairs with large
+    ones. Weights were made 0 and 1 after that was seen, as films are seen once.
     """
     rng = np.random.default_rng(seed)
     X, z, activity = _users(n_users, rng)

@@ -34,9 +34,9 @@ Settings of methods were searched before that, on validation parts, by the same 
 `--tune`, and are kept beside the recipes, in `experiments/recipes`. The last line of a section says
 which command its numbers come from, and by which versions. Columns headed "paper" repeat what
 Okuno, Hada and Shimodaira (ICML 2018) print. Seconds of `cora-a` were taken with the machine to
-itself, and the whole of it took seven minutes on two cores; those of the others while it had other
-work to do: they compare rows, and are no measure of what a fit takes alone. `awa-a` and `awa-b` are
-not here: their image features were not at hand. `awa-sim` stands for them, on simulated images.
+itself, those of the others while it had other work to do: they compare rows, and are no measure of
+what a fit takes alone. `awa-a` and `awa-b` are not here: their image features were not at hand.
+`awa-sim` stands for them, on simulated images.
 """
 
 

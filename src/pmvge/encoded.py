@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -43,15 +44,14 @@ class EncodedLoss(nn.Module):
         norms = self._norms[view] if self.network.training and x.shape[0] == 1 else []
         for norm in norms:  # one row has no batch statistics: use the running ones
             norm.eval()
-        with torch.autocast(self._device, self._dtype, enabled=self._low and self.network.training):
+        with torch.autocast(self._device, self._dtype) if self._is_low() else nullcontext():
             y: torch.Tensor = self.network(view, x)
         for norm in norms:
             norm.train()
         return y
 
-    @property
-    def _low(self) -> bool:
-        return self._dtype is not torch.float32
+    def _is_low(self) -> bool:
+        return self.network.training and self._dtype is not torch.float32
 
 
 def check_precision(precision: str, device: torch.device) -> None:

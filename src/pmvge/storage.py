@@ -54,7 +54,7 @@ def commit(
             _sync(stream.fileno())
         before = _files_before(folder, kind)
         if keep and before:
-            _keep_manifest(folder, kind)
+            _copy_manifest(folder, kind, f"{kind}-before")
         partial.replace(folder / f"{kind}.json")
         _sync_folder(folder)
         _remove_others(folder, kind, files, before, keep=keep)
@@ -120,11 +120,6 @@ def _files_before(folder: Path, kind: str) -> dict[str, dict[str, Any]]:
         return dict(_read_manifest(folder, kind)["files"])
     except (StorageError, KeyError, TypeError, ValueError):
         return {}
-
-
-def _keep_manifest(folder: Path, kind: str) -> None:
-    """Give the manifest that is about to be replaced a second name."""
-    _copy_manifest(folder, kind, f"{kind}-before")
 
 
 def put_back(folder: Path, kind: str) -> None:
