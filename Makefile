@@ -12,7 +12,7 @@ PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.t
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test fuzz lint format docs bench stress clean
+.PHONY: help demo test coverage fuzz mutants stress lint format docs bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,8 +23,17 @@ demo: $(CORE)  ## fit PMvGE on a real data set and show what it learned
 test: $(DEV)  ## run the test suite
 	$(BIN)/python -m pytest
 
+coverage: $(DEV)  ## run the test suite and see which lines and branches it runs
+	$(BIN)/python tests/measure_coverage.py
+
 fuzz: $(DEV)  ## read 10,000 damaged files, in ten minutes at most
 	$(BIN)/python tests/fuzz/run.py
+
+mutants: $(DEV)  ## break the core in small ways and see that tests notice
+	$(BIN)/python tests/mutation/run.py
+
+stress: $(DEV)  ## run long and large what the tests run short and small
+	PMVGE_STRESS=1 $(BIN)/python -m pytest tests/test_stress.py tests/test_leaks.py tests/cli/test_kills.py
 
 lint: $(DEV)  ## check format, style, types and the direction of imports
 	$(BIN)/ruff format --check .
@@ -47,11 +56,8 @@ bench: $(DEV)  ## measure speed and recovery
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/plan.py
 
-stress: $(DEV)  ## run long and large what the tests run short and small
-	PMVGE_STRESS=1 $(BIN)/python -m pytest tests/test_stress.py tests/test_leaks.py tests/cli/test_kills.py
-
 clean:  ## remove .venv, caches and built files
-	rm -rf $(VENV) dist site .benchmarks .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) dist mutants site .coverage* .benchmarks .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(BIN)/pip:

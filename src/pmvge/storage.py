@@ -48,8 +48,8 @@ def commit(
         manifest["checksum"] = _checksum(manifest)
         partial = folder / f".{kind}.json.partial"
         text = json.dumps(manifest, indent=1, allow_nan=False, default=_plain)
-        with partial.open("w", encoding="utf-8") as stream:
-            stream.write(text)
+        with partial.open("wb") as stream:
+            stream.write(text.encode())
             stream.flush()
             _sync(stream.fileno())
         before = _files_before(folder, kind)
@@ -61,7 +61,7 @@ def commit(
     except (OSError, SafetensorError, TypeError, ValueError) as error:
         for name in [*parts, f"{kind}.json"]:  # a full disk has no room for halves
             with suppress(OSError):
-                (folder / f".{name}.partial").unlink(missing_ok=True)
+                (folder / f".{name}.partial").unlink()
         raise StorageError(f"{folder}: cannot write the {kind}: {error}") from error
 
 
@@ -78,7 +78,7 @@ def replace_file(path: Path, write: Write) -> None:
         raise StorageError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
         with suppress(OSError):
-            partial.unlink(missing_ok=True)
+            partial.unlink()
 
 
 def make_folder(folder: Path, kind: str) -> Path:
@@ -94,10 +94,10 @@ def _write_part(folder: Path, label: str, write: Write) -> dict[str, Any]:
     partial = folder / f".{label}.partial"
     write(partial)
     with partial.open("rb+") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        digest = hashlib.file_digest(stream, hashlib.sha256).hexdigest()
         _sync(stream.fileno())
-    stem, suffix = label.rsplit(".", 1)
-    final = partial.replace(folder / f"{stem}-{digest[:16]}.{suffix}")
+    name = Path(label)
+    final = partial.replace(folder / f"{name.stem}-{digest[:16]}{name.suffix}")
     return {"name": final.name, "sha256": digest, "bytes": final.stat().st_size}
 
 
@@ -230,7 +230,7 @@ def _read_manifest(folder: Path, kind: str) -> dict[str, Any]:
 def _verified(folder: Path, kind: str, entry: Mapping[str, Any]) -> Path:
     path = folder / Path(entry["name"]).name
     with path.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        digest = hashlib.file_digest(stream, hashlib.sha256).hexdigest()
     if digest != entry["sha256"]:
         raise StorageError(
             f"{folder}: damaged {kind}: {path.name} has {path.stat().st_size} bytes that do not "

@@ -1,0 +1,41 @@
+"""Run the test suite and say what it runs of src/pmvge (make coverage).
+
+Processes that tests start are counted too. Below these bounds it is an error.
+"""
+
+# ruff: noqa: T201
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+LINES, BRANCHES = 95.0, 90.0  # per cent
+
+
+def coverage(*words: str) -> int:
+    command = [sys.executable, "-m", "coverage", *words]
+    return subprocess.run(command, cwd=Path(__file__).parents[1], check=False).returncode
+
+
+def main(tests: list[str]) -> int:
+    coverage("erase")
+    failed = coverage("run", "-m", "pytest", *tests)
+    coverage("combine", "--quiet")
+    coverage("report")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "coverage.json"
+        coverage("json", "--quiet", "-o", str(path))
+        totals = json.loads(path.read_text())["totals"]
+    lines = 100 * totals["covered_lines"] / totals["num_statements"]
+    branches = 100 * totals["covered_branches"] / totals["num_branches"]
+    print(f"{lines:.1f} % of {totals['num_statements']} lines (at least {LINES:g})")
+    print(f"{branches:.1f} % of {totals['num_branches']} branches (at least {BRANCHES:g})")
+    return failed or int(lines < LINES or branches < BRANCHES)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
