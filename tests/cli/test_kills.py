@@ -113,7 +113,9 @@ def test_a_fit_stopped_again_and_again_ends_as_the_undisturbed_one(
     rng = random.Random(int(number))
     output = tmp_path / "struck"
     strikes, saving, ends = 0, 0, 0
-    while strikes < STRIKES or not ends:
+    for _ in range(4 * STRIKES):  # some come to their end before they are struck
+        if strikes == STRIKES and ends:
+            break
         if not output.exists():
             shutil.copytree(fits["old"], output)
         fit = Fit(command(films, output, "--resume"), output, environ)
@@ -125,20 +127,21 @@ def test_a_fit_stopped_again_and_again_ends_as_the_undisturbed_one(
             else:  # some of the way, so that many are needed
                 time.sleep(rng.uniform(0, 0.5) * fits["seconds"])
             fit.process.send_signal(number)
-        saved = fit.saves()
         code, told = fit.end()
+        saved = fit.saves()
         assert_whole(output)
         if code:
             strikes, saving = strikes + 1, saving + saved
             assert code == (-number if number == signal.SIGKILL else 130), told
             assert "Traceback" not in told
-            assert saved or number == signal.SIGKILL or "--resume goes on from there" in told
+            assert number == signal.SIGKILL or "--resume goes on from there" in told
         else:
             ends += 1
             assert_same(output, fits["whole"])
             left = [path.name for path in output.iterdir() if "partial" in path.name]
             assert not left  # what the killed ones left behind is gone
             shutil.rmtree(output)  # again, from the old one
+    assert strikes == STRIKES
     with capsys.disabled():
         told = f"{strikes} times {number.name}, {saving} of them amid saving; {ends} fits ended"
         sys.stdout.write(f"\n{told}: ")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -88,10 +88,12 @@ def fit(
     tell(tables.notes() if first else [])
     console.print(visible_lines(tables.graph), markup=False)
     started = time.perf_counter()
-    model, background = train(tables, settings, fraction, output, resume, sharded=sharded)
-    if not first:
-        return
-    model.save(output, background=background)
+    settings = {"random_state": 0, "checkpoint_dir": output / "checkpoint", **settings}
+    with saying_how_to_go_on(Path(settings["checkpoint_dir"])):
+        model, background = train(tables, settings, fraction, resume, sharded=sharded)
+        if not first:
+            return
+        model.save(output, background=background)
     shutil.rmtree(output / "checkpoint", ignore_errors=True)
     seconds = time.perf_counter() - started
     results = evaluate_background(
@@ -125,14 +127,12 @@ def train(
     tables: Tables,
     settings: Mapping[str, Any],
     fraction: float,
-    output: Path,
     resume: bool,
     *,
     sharded: bool = False,
 ) -> tuple[PMvGE, Background]:
-    """Fit a model with held-out links and checkpoints; say how to go on after an interruption."""
-    settings = {"random_state": 0, "checkpoint_dir": output / "checkpoint", **settings}
-    place = Path(settings["checkpoint_dir"])
+    """Fit a model with held-out links and checkpoints."""
+    settings, place = dict(settings), Path(settings["checkpoint_dir"])
     if resume and is_first() and not storage.exists(place, "checkpoint"):
         tell([f"{place}: no fit was interrupted here: a new one begins"])
     if settings["random_state"] is None:  # drawn once: the links held out must stay the same
@@ -143,20 +143,6 @@ def train(
     model = PMvGE(**settings)
     try:
         model.fit(kept, held, resume=resume, sharded=sharded)
-    except KeyboardInterrupt:
-        learned = (
-            f"What was learned so far is in {place}; the same command with --resume goes on from "
-            "there."
-            if storage.exists(place, "checkpoint")
-            else "Nothing was learned yet."
-        )
-        Console(stderr=True, quiet=not is_first()).print(
-            f"\nStopped. {learned}",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
-        raise typer.Exit(130) from None
     except StorageError as error:
         if resume and "belongs to other data" in str(error):
             raise InputError(
@@ -165,6 +151,23 @@ def train(
             ) from error
         raise
     return model, Background.of(kept, held, tables.labels)
+
+
+@contextmanager
+def saying_how_to_go_on(place: Path) -> Iterator[None]:
+    """An interruption inside ends the command, with a word on what there is at ``place``."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        learned = (
+            f"What was learned so far is in {place}; the same command with --resume goes on from "
+            "there."
+            if storage.exists(place, "checkpoint")
+            else "Nothing was learned yet."
+        )
+        console = Console(stderr=True, quiet=not is_first(), highlight=False)
+        console.print(f"\nStopped. {learned}", markup=False, soft_wrap=True)
+        raise typer.Exit(130) from None
 
 
 def split_links(
