@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import tracemalloc
 from functools import partial
 
@@ -179,6 +180,30 @@ def test_zero_alpha_makes_links_impossible():
     assert set(values.values()) == {-math.inf}
 
 
+def test_zero_alpha_costs_nothing_where_there_are_no_links():
+    graph = MultiViewGraph({"a": 2, "b": 1}, {("a", "b"): ([0], [0], [0.5])})
+    Y = {"a": np.ones((2, 1)), "b": np.ones((1, 1))}
+    empty = graph.subgraph({"a": [1]})
+    nothing = {("a", "b"): -math.inf}
+    assert log_likelihood(empty, {**Y, "a": Y["a"][:1]}, nothing) == {("a", "b"): 0.0}
+    assert log_likelihood(graph, Y, nothing) == {("a", "b"): -math.inf}
+
+
+def test_light_links_count_as_heavy_ones_do():
+    """Two pairs with g = 1, one of them linked with weight 1/2."""
+    graph = MultiViewGraph({"a": 2, "b": 1}, {("a", "b"): ([0], [0], [0.5])})
+    Y = {"a": np.ones((2, 1)), "b": np.ones((1, 1))}
+    log_Z = math.log(2) + 1
+    assert log_alpha_hat(0.5, log_Z) == pytest.approx(math.log(0.5) - log_Z)
+    best = 0.5 - 0.5 * log_Z + 0.5 * math.log(0.5) - 0.5
+    assert profile_log_likelihood(graph, Y)["a", "b"] == pytest.approx(best, rel=1e-12)
+
+
+def test_an_alpha_beyond_all_floats_is_no_warning():
+    graph, Y = graph_and_embeddings(0)
+    assert set(log_likelihood(graph, Y, dict.fromkeys(ALPHA, 800.0)).values()) == {-math.inf}
+
+
 def test_intensity_is_alpha_times_exp():
     _, Y = graph_and_embeddings(0)
     mu = intensity(Y["a"], Y["b"], math.log(0.7))
@@ -203,9 +228,45 @@ def test_the_estimate_agrees_with_the_exact_sum_within_its_error(pair):
     assert abs(found.value - exact) < 4 * found.standard_error
 
 
+def test_the_standard_error_is_that_of_a_mean_of_blocks():
+    rng = np.random.default_rng(0)
+    graph = MultiViewGraph({"a": 60, "b": 50}, {("a", "b"): rng.poisson(0.1, (60, 50))})
+    Y, Y_other = rng.normal(size=(60, 3)), rng.normal(size=(50, 3))
+    samplers = [
+        BlockSampler(graph, n_links=9, n_uniform=8, rng=np.random.default_rng(1)) for _ in range(2)
+    ]
+    found = estimate_log_partition(Y, Y_other, samplers[0], blocks=4)
+    batches = [batch for _ in range(4) for batch in samplers[1].each_pair()]
+    Z = [math.exp(likelihood._block_log_partition(batch, Y, Y_other)) for batch in batches]
+    assert found.value == pytest.approx(math.log(statistics.mean(Z)), rel=1e-12)
+    error = statistics.stdev(Z) / math.sqrt(4) / statistics.mean(Z)
+    assert found.standard_error == pytest.approx(error, rel=1e-10)
+
+
+def test_estimates_are_drawn_from_the_generator(monkeypatch):
+    monkeypatch.setattr(likelihood, "BLOCK", 2)
+    graph, Y = graph_and_embeddings(0)
+    values = [
+        graph_log_partitions(graph, Y, rng=np.random.default_rng(seed), exact_terms=25)["a", "b"]
+        for seed in (0, 0, 1)
+    ]
+    assert values[0] == values[1] != values[2]
+
+
+def test_a_pair_without_links_has_nothing_to_draw_and_is_summed():
+    graph, Y = graph_and_embeddings(0)
+    links = graph.links["a", "b"]
+    empty = graph.with_links({("a", "b"): links.select(np.zeros(len(links), bool))})
+    found = graph_log_partitions(empty, Y, rng=np.random.default_rng(0), exact_terms=0)
+    assert found["a", "b"] == (log_partition(Y["a"], Y["b"]), 0.0, True)
+
+
 def test_few_terms_are_summed_and_many_are_estimated():
     graph, Y = graph_and_embeddings(0)
-    found = graph_log_partitions(graph, Y, rng=np.random.default_rng(0), exact_terms=25)
+    terms = {pair: links.n_terms for pair, links in graph.links.items()}
+    assert terms == {("a", "a"): 21, ("a", "b"): 35, ("b", "c"): 15}
+    found = graph_log_partitions(graph, Y, rng=np.random.default_rng(0), exact_terms=21)
+    assert found["a", "a"].standard_error == 0
     assert {pair: log_Z.exact for pair, log_Z in found.items()} == {
         ("a", "a"): True,
         ("a", "b"): False,
@@ -270,6 +331,24 @@ def test_progress_grows_to_all_there_is(work, monkeypatch):
     assert len({total for _, total in told}) == 1
     assert told[-1][0] == told[-1][1] > 0
     assert len(told) > 10
+
+
+def test_progress_weighs_estimates_by_their_blocks(monkeypatch):
+    """(a, a) has 21 terms, (b, c) 15; (a, b) is estimated from 32 blocks of 4 x 4 nodes."""
+    monkeypatch.setattr(likelihood, "BLOCK", 2)
+    graph, Y = graph_and_embeddings(0)
+    rng = np.random.default_rng(0)
+    told = progress_of(
+        lambda tell: graph_log_partitions(graph, Y, rng=rng, exact_terms=25, tell=tell)
+    )
+    blocks = [(21 + 16 * (block + 1), 548) for block in range(32)]
+    assert told == [(21, 548), *blocks, (548, 548)]
+
+
+def test_progress_of_a_single_pair_of_nodes():
+    graph = MultiViewGraph({"a": 1, "b": 1}, {("a", "b"): ([0], [0])})
+    Y = dict.fromkeys("ab", np.ones((1, 1)))
+    assert progress_of(lambda tell: profile_log_likelihood(graph, Y, tell=tell)) == [(1, 1)]
 
 
 def test_progress_counts_pair_terms():

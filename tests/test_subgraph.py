@@ -88,9 +88,21 @@ def test_a_subgraph_of_a_subgraph() -> None:
     assert twice.links["b", "a"].matrix().toarray().tolist() == [[15, 19], [5, 9]]
 
 
+def test_graphs_made_from_a_graph_know_its_tables() -> None:
+    graph = build(np.ones((M, N)), ([0], [1]))
+    noted = graph.with_tables({"a": "note"})
+    assert graph.tables is None
+    assert repr(noted) == repr(graph)
+    assert [ids.tolist() for ids in noted.ids.values()] == [x.tolist() for x in graph.ids.values()]
+    assert np.shares_memory(noted.views["a"], graph.views["a"])
+    for other in (noted, noted.subgraph({"a": [1]}), noted.with_links(noted.links)):
+        assert other.tables == {"a": "note"}
+
+
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [
+        ([0], r"expected \{view: rows\}, got list"),
         ({"d": [0]}, "unknown view 'd'; the views are 'a', 'b', 'c'"),
         ({"a": [True, False]}, r"view 'a': expected a mask of 5 values, got \(2,\)"),
         ({"a": np.ones((5, 1), bool)}, r"view 'a': expected a mask of 5 values, got \(5, 1\)"),

@@ -193,11 +193,11 @@ class MultiViewGraph:
             )
 
     def _describe_view(self, name: str) -> str:
-        features, shape = self._views[name], self.input_shape(name)
-        if features is None or shape is None:
+        features = self._views[name]
+        if features is None:
             return "featureless"
         kind = "dense" if isinstance(features, np.ndarray) else f"sparse, {features.nnz:,} entries"
-        return f"{' x '.join(map(str, shape))} features, {kind}"
+        return f"{' x '.join(map(str, row_shape(features)))} features, {kind}"
 
     # -- other graphs from this one ---------------------------------------------------------
 
@@ -223,7 +223,7 @@ class MultiViewGraph:
             for name, X in self._views.items()
         }
         ids = {name: i[rows[name]] if name in rows else i for name, i in self._ids.items()}
-        position = {name: np.full(n, -1, dtype=np.int64) for name, n in self._sizes.items()}
+        position = {name: np.full(n, -1) for name, n in self._sizes.items()}
         for name, place in position.items():
             place[rows.get(name, slice(None))] = np.arange(sizes[name])
         links = {}
