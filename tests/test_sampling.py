@@ -347,6 +347,7 @@ def test_every_term_is_drawn_equally_often():
             for key in zip(rows.tolist(), cols.tolist(), strict=True):
                 counts[pair, key] = counts.get((pair, key), 0) + 1
     assert len(counts) == graph.n_terms == 6 * 4 + 15
+    assert sum(counts.values()) == 200 * 200
     share = np.array(list(counts.values())) / (200 * 200)
     assert share == pytest.approx(1 / 39, rel=0.15)
 
@@ -358,6 +359,25 @@ def test_unrank_inverts_the_numbering_of_unordered_pairs(n, data):
     links = canonical(*(np.empty(0, np.int64),) * 3, (n, n), True)
     rows, cols = unrank(np.array([j * (j - 1) // 2 + i]), links)
     assert (rows[0], cols[0]) == (i, j)
+
+
+@pytest.mark.parametrize("j", [2, 3, 1000, 2**27 + 1, 2**29, 2**30 - 1, 2**31 - 1])
+def test_unrank_is_right_where_a_float_is_not(j):
+    """At the first and the last i of a j, whose numbers differ by 1 in 2^61."""
+    links = canonical(*(np.empty(0, np.int64),) * 3, (2**31, 2**31), True)
+    first = j * (j - 1) // 2
+    rows, cols = unrank(np.array([first - 1, first, first + 1, first + j - 1, first + j]), links)
+    assert rows.tolist() == [j - 2, 0, 1, j - 1, 0]
+    assert cols.tolist() == [j - 1, j, j, j, j + 1]
+
+
+def test_a_batch_may_have_a_single_link_and_a_single_pair():
+    graph, _ = two_pairs()
+    sampler = PairSampler(graph, m=2, r=1.0, tau=None, rng=np.random.default_rng(0))
+    batch = next(iter(sampler))
+    ((rows, cols, weights),) = batch.links.values()
+    assert len(rows) == len(cols) == len(weights) == sampler.n_links == sampler.n_uniform == 1
+    assert weights.dtype == np.float32
 
 
 @pytest.mark.parametrize(("m", "r"), [(4, 1e9), (4, 1e-9)])

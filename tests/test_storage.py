@@ -389,7 +389,7 @@ def test_a_manifest_names_no_file_outside_its_folder(tmp_path):
         ("[]", "something else"),
         ('{"name": "package"}', "something else"),
     ],
-    ids=lambda text: text[:10],
+    ids=["nothing", "half", "depths", "bytes", "list", "package"],
 )
 def test_a_manifest_of_something_else_is_refused(tmp_path, text, says):
     (tmp_path / "model.json").write_text(text, encoding="latin-1")

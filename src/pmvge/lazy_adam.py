@@ -60,8 +60,8 @@ class LazyAdam:
 
         epsilon = EPSILON * torch.sqrt(1 - BETAS[1] ** since.double())
         direction = torch.where(v > 0, m / (torch.sqrt(v) + column(epsilon)), 0.0)
-        weight[rows] = weight[rows] * column(self.kept[since])
-        weight[rows] -= direction * column(self.moved[since])
+        left = weight[rows] * column(self.kept[since])
+        weight[rows] = left - direction * column(self.moved[since])
         self.m[rows] = m * column(BETAS[0] ** missed)
         self.v[rows] = v * column(BETAS[1] ** missed)
         self.done[rows] = self.step

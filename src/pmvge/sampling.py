@@ -205,8 +205,8 @@ class _WeightedDraws:
 
 def _coincidences(left: Index, right: Index) -> tuple[Index, Index]:
     """All (s, t) with left[s] == right[t]."""
-    order = np.argsort(right, kind="stable")
-    first = np.searchsorted(right[order], left, side="left")
+    order = np.argsort(right)
+    first = np.searchsorted(right[order], left)
     count = np.searchsorted(right[order], left, side="right") - first
     rows = np.repeat(np.arange(len(left)), count)
     offset = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
@@ -313,8 +313,8 @@ def unrank(k: Index, links: Links) -> tuple[Index, Index]:
     r"""The k-th term (i, j) of :math:`I_{de}`; within a view i < j, counted by j, then i."""
     if not links.within:
         return k // links.shape[1], k % links.shape[1]
-    # j is the largest with j (j - 1) / 2 <= k; the float root may be one off for large k.
+    # j is the largest with j (j - 1) / 2 <= k. The float root of an exact square below 2^66 is
+    # exact, so never too small; where k is large, that of the k before it may be the same.
     j = ((1 + np.sqrt(1 + 8 * k.astype(np.float64))) / 2).astype(np.int64)
     j -= j * (j - 1) // 2 > k
-    j += j * (j + 1) // 2 <= k
     return k - j * (j - 1) // 2, j

@@ -343,3 +343,20 @@ def test_encoders_by_view_are_kept_beside_that(run, plain, tmp_path, encoder):
 def test_an_encoder_of_no_view_is_told_there_too(run, plain, tmp_path):
     with pytest.raises(ParameterError, match=r"encoder: unknown view 'paper': .*mean 'papers'"):
         run("fit", plain, "-o", tmp_path / "model", "--set", 'encoder={paper = "linear"}')
+
+
+def test_a_fit_may_do_without_checkpoints(run, films, tmp_path):
+    fit = (
+        "fit",
+        films / "pmvge.toml",
+        "-o",
+        tmp_path / "m",
+        *QUICK,
+        "--set",
+        "checkpoint_dir=none",
+    )
+    run(*fit)
+    assert PMvGE.load(tmp_path / "m").n_components == 8
+    assert not (tmp_path / "m" / "checkpoint").exists()
+    with pytest.raises(ParameterError, match="needs checkpoint_dir"):
+        run(*fit, "--resume")

@@ -142,7 +142,7 @@ def test_an_interruption_before_the_training_promises_nothing(films, tmp_path, r
 
     monkeypatch.setattr(PMvGE, "fit", fit)
     said = run("fit", films / "pmvge.toml", "-o", tmp_path / "model", code=130)
-    assert "Stopped. Nothing was learned yet." in said.err
+    assert "Stopped. Nothing of it was kept." in said.err
 
 
 def test_resume_refuses_other_data_or_settings(films, tmp_path, refused, run, monkeypatch):

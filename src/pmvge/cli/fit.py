@@ -89,7 +89,7 @@ def fit(
     console.print(visible_lines(tables.graph), markup=False)
     started = time.perf_counter()
     settings = {"random_state": 0, "checkpoint_dir": output / "checkpoint", **settings}
-    with saying_how_to_go_on(Path(settings["checkpoint_dir"])):
+    with saying_how_to_go_on(_place(settings)):
         model, background = train(tables, settings, fraction, resume, sharded=sharded)
         if not first:
             return
@@ -132,11 +132,11 @@ def train(
     sharded: bool = False,
 ) -> tuple[PMvGE, Background]:
     """Fit a model with held-out links and checkpoints."""
-    settings, place = dict(settings), Path(settings["checkpoint_dir"])
-    if resume and is_first() and not storage.exists(place, "checkpoint"):
+    settings, place = dict(settings), _place(settings)
+    if resume and place and is_first() and not storage.exists(place, "checkpoint"):
         tell([f"{place}: no fit was interrupted here: a new one begins"])
     if settings["random_state"] is None:  # drawn once: the links held out must stay the same
-        saved = saved_seed(place) if resume else None
+        saved = saved_seed(place) if resume and place else None
         settings["random_state"] = saved or common_seed() or pick_seed(None)
     settings["encoder"] = encoders_for(tables.project, tables.graph, settings.get("encoder", "mlp"))
     kept, held = split_links(tables.graph, fraction, settings["random_state"])
@@ -154,7 +154,7 @@ def train(
 
 
 @contextmanager
-def saying_how_to_go_on(place: Path) -> Iterator[None]:
+def saying_how_to_go_on(place: Path | None) -> Iterator[None]:
     """An interruption inside ends the command, with a word on what there is at ``place``."""
     try:
         yield
@@ -162,8 +162,8 @@ def saying_how_to_go_on(place: Path) -> Iterator[None]:
         learned = (
             f"What was learned so far is in {place}; the same command with --resume goes on from "
             "there."
-            if storage.exists(place, "checkpoint")
-            else "Nothing was learned yet."
+            if place and storage.exists(place, "checkpoint")
+            else "Nothing of it was kept."
         )
         console = Console(stderr=True, quiet=not is_first(), highlight=False)
         console.print(f"\nStopped. {learned}", markup=False, soft_wrap=True)
@@ -197,6 +197,12 @@ def encoders_for(project: Project, graph: MultiViewGraph, encoder: Any) -> Any:
         n: EncoderSpec(kind=c, standardize=False) if n in plain and isinstance(c, str) else c
         for n, c in {**named, **{n: named.get(n, "mlp") for n in plain}}.items()
     }
+
+
+def _place(settings: Mapping[str, Any]) -> Path | None:
+    """The folder of checkpoints; None if they are not wanted."""
+    folder = settings["checkpoint_dir"]
+    return None if folder is None else Path(folder)
 
 
 def _steps(model: PMvGE) -> int:
