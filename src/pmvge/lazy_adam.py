@@ -27,7 +27,8 @@ BETAS = (0.9, 0.999)  # those of torch's Adam, as is what follows
 EPSILON = 1e-8
 RATIO = BETAS[0] / math.sqrt(BETAS[1])
 MEMORY = 400  # steps after which momentum is nothing: r^400 < 1e-18
-CHUNK = 1 << 16  # rows brought up to date together when all of them are
+CHUNK = 1 << 16  # rows looked at together when all of them are
+CELLS = 1 << 17  # numbers worked on together: larger arrays leave the cache, and are mapped anew
 
 
 class LazyAdam:
@@ -44,13 +45,15 @@ class LazyAdam:
         self.kept = torch.ones_like(self.moved)
         ago = torch.arange(MEMORY, 0, -1, dtype=torch.float64, device=weight.device)
         self.momentum = RATIO**ago
+        self.together = max(1, CELLS // weight.shape[1])  # rows
         table.begin_lazy(self.catch_up)
 
     def catch_up(self, rows: torch.Tensor) -> None:
         """Bring distinct rows to where they would be after all steps made."""
-        rows = rows[self.done[rows] < self.step]
-        if not len(rows):
-            return
+        for part in rows[self.done[rows] < self.step].split(self.together):
+            self._catch_up(part)
+
+    def _catch_up(self, rows: torch.Tensor) -> None:
         since = self.done[rows]
         missed = (self.step - since).double()
         weight, m, v = self.table.weight.detach(), self.m[rows], self.v[rows]
@@ -101,11 +104,13 @@ class LazyAdam:
         pace = rate * math.sqrt(second) / first
         self.moved[recent] += pace * self.momentum[-self.step :]
         weight = self.table.weight.detach()
-        m = self.m[rows].lerp_(gradient, 1 - BETAS[0])
-        v = self.v[rows].mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
-        change = (m / first).div_(torch.sqrt(v / second).add_(EPSILON))
-        weight[rows] = weight[rows] * decay - rate * change
-        self.m[rows], self.v[rows], self.done[rows] = m, v, self.step
+        parts = rows.split(self.together), gradient.split(self.together)
+        for some, slope in zip(*parts, strict=True):
+            m = self.m[some].lerp_(slope, 1 - BETAS[0])
+            v = self.v[some].mul_(BETAS[1]).addcmul_(slope, slope, value=1 - BETAS[1])
+            change = (m / first).div_(torch.sqrt(v / second).add_(EPSILON))
+            weight[some] = weight[some] * decay - rate * change
+            self.m[some], self.v[some], self.done[some] = m, v, self.step
 
     def state(self) -> dict[str, torch.Tensor]:
         """What it needs to go on; the weights are in the network."""

@@ -215,14 +215,11 @@ class Trainer:
         if self.checkpoints is None:
             return interrupted
         due = self.finished or self.checkpoints.due_by_steps(self.step)
-        if (
-            self.world.size == 1 or self.step % VOTE == 0 or self.finished
-        ):  # the same answer in all processes
-            interrupted = self.world.any(interrupted)
+        asks = self.world.size == 1 or self.step % VOTE == 0 or self.finished
+        interrupted = asks and self.world.any(interrupted)  # the same answer in all processes
+        if asks:
             since = time.perf_counter() - self._last_write
             due |= self.world.any(interrupted or self.checkpoints.due_by_seconds(since))
-        else:
-            interrupted = False
         if due:
             snapshot = self.snapshot()
             if self.world.first:
