@@ -343,6 +343,7 @@ def test_progress_weighs_estimates_by_their_blocks(monkeypatch):
     )
     blocks = [(21 + 16 * (block + 1), 548) for block in range(32)]
     assert told == [(21, 548), *blocks, (548, 548)]
+    assert all(isinstance(done, int) for done, _ in told)
 
 
 def test_progress_of_a_single_pair_of_nodes():

@@ -317,8 +317,18 @@ def test_it_is_said_how_much_of_a_file_is_there(tmp_path):
     (path,) = tmp_path.glob("weights-*")
     size = path.stat().st_size
     truncate(path)
-    says = f"{path.name} has {size // 2} bytes that do not match its checksum ({size} bytes were"
+    says = f"damaged model: {path.name} has {size // 2} bytes that do not match its checksum "
+    says += f"({size} bytes were written)"
     with pytest.raises(StorageError, match=re.escape(says)):
+        storage.read(tmp_path, "model")
+
+
+def test_a_part_that_is_no_file_is_told(tmp_path):
+    commit(tmp_path, 1)
+    (path,) = tmp_path.glob("weights-*")
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(StorageError, match=r"cannot read the model: .*[Dd]irectory"):
         storage.read(tmp_path, "model")
 
 
@@ -355,7 +365,7 @@ def test_a_missing_part_is_named(tmp_path):
         ({"kind": "checkpoint"}, "not a pmvge model: model.json is something else"),
         ({"kind": None}, "not a pmvge model: model.json is something else"),
         ({"files": None}, "damaged model: its list of files"),
-        ({"files": ["weights"]}, "damaged model: its list of files"),
+        ({"files": ["weights"]}, "damaged model: its list of files: 'list' object has no"),
         ({"files": {"weights.safetensors": {"name": "x"}}}, r"damaged model: (x is|its list)"),
     ],
 )

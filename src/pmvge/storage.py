@@ -182,8 +182,8 @@ def read(folder: Path, kind: str) -> tuple[dict[str, Any], dict[str, Path]]:
 
     The kind "model-before" is what the last commit kept of the one before it.
     """
-    for attempt in range(5):
-        manifest = _read_manifest(folder, kind)
+    manifest = _read_manifest(folder, kind)
+    while True:
         try:
             return manifest, {
                 label: _verified(folder, kind, entry) for label, entry in manifest["files"].items()
@@ -194,13 +194,13 @@ def read(folder: Path, kind: str) -> tuple[dict[str, Any], dict[str, Path]]:
             ) from error
         except FileNotFoundError as error:
             # A writer may have committed in between: then the manifest is another one now.
-            if attempt == 4 or _read_manifest(folder, kind) == manifest:
+            before, manifest = manifest, _read_manifest(folder, kind)
+            if manifest == before:
                 raise StorageError(
                     f"{folder}: damaged {kind}: {Path(str(error.filename)).name} is missing"
                 ) from error
         except OSError as error:
             raise StorageError(f"{folder}: cannot read the {kind}: {one_line(error)}") from error
-    raise AssertionError("unreachable")
 
 
 def _read_manifest(folder: Path, kind: str) -> dict[str, Any]:
