@@ -20,6 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from pmvge.errors import GraphError, ParameterError
 from pmvge.graph import MultiViewGraph
+from pmvge.meeting import store_of_this_life
 
 CPU = torch.device("cpu")
 
@@ -200,7 +201,9 @@ def join(device: torch.device) -> World:
             return World(device=device)
         if device.type == "cuda":
             torch.cuda.set_device(device)
-        distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        store, rank, size = store_of_this_life()
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        distributed.init_process_group(backend, store=store, rank=rank, world_size=size)
         atexit.register(_leave)
     if device.type == "mps":
         raise ParameterError("device: 'mps' cannot train in several processes; 'cpu' can")
