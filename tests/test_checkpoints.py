@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 
 import numpy as np
 import pytest
@@ -447,3 +448,30 @@ def test_when_both_checkpoints_are_damaged_there_is_no_way_on(graph, tmp_path):
         flip(path)
     with pytest.raises(StorageError, match="damaged"):
         pmvge(tmp_path, max_steps=25, **settings).fit(graph, resume=True)
+
+
+def test_a_run_may_be_resumed_with_fewer_steps_than_it_made(tmp_path):
+    """Rows that wait remember the step they were last used in, which may be beyond."""
+    rng = np.random.default_rng(0)
+    pairs = (rng.integers(20_000, size=5000), rng.integers(5, size=5000))
+    graph = MultiViewGraph({"a": 20_000, "b": 5}, {("a", "b"): pairs})
+    settings = {"checkpoint_steps": 50, "patience": None}
+    whole = pmvge(tmp_path, max_steps=600, **settings).fit(graph)
+    for steps in (1, 50, 599):
+        assert_same(pmvge(tmp_path, max_steps=steps, **settings).fit(graph, resume=True), whole)
+
+
+def test_an_interruption_amid_the_last_checkpoint_is_not_lost(graph, tmp_path, monkeypatch):
+    write = Checkpoints.write
+
+    def pressed(self, content, tensors):
+        if content["step"] == 40:
+            signal.raise_signal(signal.SIGINT)
+        write(self, content, tensors)
+
+    monkeypatch.setattr(Checkpoints, "write", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        pmvge(tmp_path, max_steps=40, patience=None).fit(graph)
+    monkeypatch.setattr(Checkpoints, "write", write)
+    again = pmvge(tmp_path, max_steps=40, patience=None).fit(graph, resume=True)
+    assert_same(again, pmvge(max_steps=40, patience=None).fit(graph))

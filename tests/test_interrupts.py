@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pmvge.interrupts import deferred_interrupt
+from pmvge.interrupts import deferred_interrupt, terminate_as_interrupted
 
 
 def press():
@@ -87,3 +87,29 @@ def test_another_thread_leaves_signals_alone(usual):
     thread.start()
     thread.join()
     assert found == [(False, usual)]
+
+
+@pytest.fixture
+def terminated():
+    """Somebody who sends SIGTERM where Ctrl-C is ignored, as in jobs that a script has started."""
+    before = signal.getsignal(signal.SIGTERM)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    terminate_as_interrupted()
+    yield lambda: os.kill(os.getpid(), signal.SIGTERM)
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_sigterm_interrupts_also_where_ctrl_c_is_ignored(terminated):
+    press()
+    with pytest.raises(KeyboardInterrupt):
+        terminated()
+
+
+def test_sigterm_is_put_off_too(terminated):
+    with deferred_interrupt() as interrupted:
+        press()
+        assert not interrupted()
+        terminated()
+        assert interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        terminated()

@@ -38,7 +38,7 @@ def test_rows_are_where_adam_has_them(rate, decay):
     before = lazy.weight.detach().clone()
     whole = torch.nn.Parameter(before.clone())
     adam = torch.optim.AdamW([whole], lr=1.0, weight_decay=decay)
-    ours = LazyAdam(lazy, STEPS, decay)
+    ours = LazyAdam(lazy, decay)
     target = torch.from_numpy(rng.normal(size=(N, K))).float()
     for step in range(STEPS):
         # Some rows in every step, others hardly ever; the last one never.
@@ -65,13 +65,13 @@ def test_rows_are_where_adam_has_them(rate, decay):
 def test_a_batch_costs_its_rows_only():
     """A gradient has as many rows as the batch, for look-ups and for sparse features."""
     table = Lookup(1000, K)
-    ours = LazyAdam(table, 1, 0.0)
+    ours = LazyAdam(table, 0.0)
     table(torch.tensor([7, 7, 3])).sum().backward()
     rows, gradient = ours.gradient()
     assert rows.tolist() == [3, 7]
     torch.testing.assert_close(gradient, torch.tensor([[1.0] * K, [2.0] * K]))
     layer = Affine(1000, K, sparse=True)
-    ours = LazyAdam(layer, 1, 0.0)
+    ours = LazyAdam(layer, 0.0)
     x = SparseRows(
         torch.tensor([5, 9, 5]), torch.tensor([0, 2, 3]), torch.tensor([1.0, 2.0, 3.0]), (2, 1000)
     )

@@ -184,3 +184,14 @@ def test_other_seeds_are_rejected(seed) -> None:
         ParameterError, match=f"random_state: expected an integer >= 0, got {seed!r}"
     ):
         pick_seed(seed)
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_numbers_of_things_have_an_end(name):
+    with pytest.raises(ParameterError, match=rf"^{name}: expected an integer <= 2147483647, got"):
+        check_parameters(PMvGE().get_params() | {name: 10**26})
+
+
+def test_a_path_with_a_nul_is_none():
+    with pytest.raises(ParameterError, match="checkpoint_dir: no path has a NUL in it"):
+        check_parameters(PMvGE().get_params() | {"checkpoint_dir": "a\0b"})

@@ -34,14 +34,14 @@ CELLS = 1 << 17  # numbers worked on together: larger arrays leave the cache, an
 class LazyAdam:
     """The optimizer of one table. Decay of weights, if any, is decoupled, as in AdamW."""
 
-    def __init__(self, table: RowTable, max_steps: int, weight_decay: float) -> None:
+    def __init__(self, table: RowTable, weight_decay: float) -> None:
         self.table, self.weight_decay = table, weight_decay
         weight = table.weight.detach()
         self.m, self.v = torch.zeros_like(weight), torch.zeros_like(weight)
         self.done = torch.zeros(len(weight), dtype=torch.int64, device=weight.device)
         self.step = 0  # steps made; ``done`` is how many of them each row has seen
         # For rows untouched since each step: how far they move, and what is left of them.
-        self.moved = torch.zeros(max_steps + 1, dtype=torch.float64, device=weight.device)
+        self.moved = torch.zeros(MEMORY, dtype=torch.float64, device=weight.device)
         self.kept = torch.ones_like(self.moved)
         ago = torch.arange(MEMORY, 0, -1, dtype=torch.float64, device=weight.device)
         self.momentum = RATIO**ago
@@ -96,6 +96,8 @@ class LazyAdam:
         """One step: these rows now, all others when they are needed."""
         self.catch_up(rows)  # those that only other processes have used
         self.step += 1
+        if self.step >= len(self.moved):
+            self._double()
         decay, first, second = 1 - rate * self.weight_decay, *(1 - b**self.step for b in BETAS)
         earlier, recent = slice(0, self.step), slice(max(0, self.step - MEMORY), self.step)
         if decay != 1:
@@ -112,6 +114,11 @@ class LazyAdam:
             weight[some] = weight[some] * decay - rate * change
             self.m[some], self.v[some], self.done[some] = m, v, self.step
 
+    def _double(self) -> None:
+        """Make room for as many steps again."""
+        self.moved = torch.cat([self.moved, torch.zeros_like(self.moved)])
+        self.kept = torch.cat([self.kept, torch.ones_like(self.kept)])
+
     def state(self) -> dict[str, torch.Tensor]:
         """What it needs to go on; the weights are in the network."""
         names = ("m", "v", "done", "moved", "kept")
@@ -119,8 +126,11 @@ class LazyAdam:
 
     def restore(self, state: dict[str, torch.Tensor]) -> None:
         """Go on from there."""
-        for name, tensor in self.state().items():
-            if name != "step":
-                n = min(len(tensor), len(state[name]))  # another max_steps: more or fewer to come
-                tensor[:n] = state[name][:n]
         self.step = int(state["step"])
+        while self.step >= len(self.moved):
+            self._double()
+        for name in ("m", "v", "done"):
+            getattr(self, name).copy_(state[name])
+        for name in ("moved", "kept"):  # how much room there is, is of no importance
+            n = min(len(self.moved), len(state[name]))
+            getattr(self, name)[:n] = state[name][:n]

@@ -19,13 +19,17 @@ PRECISIONS = ("float32", "bfloat16")
 
 Check = Callable[[str, Any], None]
 
+LARGEST = 2**31 - 1  # of any number of things: beyond, arrays have no room for them
 
-def whole(least: int) -> Check:
-    """An integer, no less than ``least``."""
+
+def whole(least: int, most: float = LARGEST) -> Check:
+    """An integer from ``least`` to ``most``."""
 
     def check(name: str, value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
             raise ParameterError(f"{name}: expected an integer >= {least}, got {value!r}")
+        if int(value) > most:
+            raise ParameterError(f"{name}: expected an integer <= {most:.0f}, got {value!r}")
 
     return check
 
@@ -78,6 +82,8 @@ def path(name: str, value: Any) -> None:
     """The name of a folder."""
     if not isinstance(value, str | PathLike):
         raise ParameterError(f"{name}: expected a path, got {value!r}")
+    if "\0" in str(value):
+        raise ParameterError(f"{name}: no path has a NUL in it, got {value!r}")
 
 
 CHECKS: dict[str, Check] = {
@@ -139,6 +145,6 @@ def pick_seed(random_state: Any) -> int:
         return int(random_state.integers(2**63))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
-    whole(0)("random_state", random_state)
+    whole(0, np.inf)("random_state", random_state)
     real(0, 2**63)("random_state", random_state)
     return int(random_state)

@@ -11,8 +11,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from pmvge.errors import StorageError, one_line, short
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 FORMAT = 1
 
@@ -41,28 +46,79 @@ def commit(
     ``kind`` names the manifest, such as "model" for model.json. With ``keep``, what was there
     before stays, as the kind "model-before", until the next commit.
     """
+    make_folder(folder, kind)
+    files: dict[str, dict[str, Any]] = {}
     try:
-        make_folder(folder, kind)
-        files = {label: _write_part(folder, label, write) for label, write in parts.items()}
-        manifest = {"format": FORMAT, "kind": kind, **content, "files": files}
-        manifest["checksum"] = _checksum(manifest)
-        partial = folder / f".{kind}.json.partial"
-        text = json.dumps(manifest, indent=1, allow_nan=False, default=_plain)
-        with partial.open("wb") as stream:
-            stream.write(text.encode())
-            stream.flush()
-            _sync(stream.fileno())
-        before = _files_before(folder, kind)
-        if keep and before:
-            _copy_manifest(folder, kind, f"{kind}-before")
-        partial.replace(folder / f"{kind}.json")
-        _sync_folder(folder)
-        _remove_others(folder, kind, files, before, keep=keep)
+        with _one_writer(folder):
+            before = _files_before(folder, kind)
+            try:
+                for label, write in parts.items():
+                    files[label] = _write_part(folder, label, write)
+                _write_manifest(folder, kind, {**content, "files": files}, keep=keep and before)
+            except (Exception, KeyboardInterrupt):
+                _discard(folder, kind, parts, files)  # a full disk has no room for halves
+                raise
+            _remove_others(folder, kind, files, before, keep=keep)
     except (OSError, SafetensorError, TypeError, ValueError) as error:
-        for name in [*parts, f"{kind}.json"]:  # a full disk has no room for halves
-            with suppress(OSError):
-                (folder / f".{name}.partial").unlink()
         raise StorageError(f"{folder}: cannot write the {kind}: {error}") from error
+
+
+def _write_manifest(folder: Path, kind: str, content: Mapping[str, Any], *, keep: Any) -> None:
+    manifest = {"format": FORMAT, "kind": kind, **content}
+    manifest["checksum"] = _checksum(manifest)
+    partial = folder / f".{kind}.json.partial"
+    text = json.dumps(manifest, indent=1, allow_nan=False, default=_plain)
+    with partial.open("wb") as stream:
+        stream.write(text.encode())
+        stream.flush()
+        _sync(stream.fileno())
+    if keep:
+        _copy_manifest(folder, kind, f"{kind}-before")
+    partial.replace(folder / f"{kind}.json")
+    _sync_folder(folder)
+
+
+def _discard(
+    folder: Path, kind: str, parts: Iterable[str], files: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Remove what a commit has written that came to nothing."""
+    named = {
+        entry["name"]
+        for k in (kind, f"{kind}-before")
+        for entry in _files_before(folder, k).values()
+    }
+    halves = {f".{name}.partial" for name in (*parts, f"{kind}.json")}
+    for name in halves | {entry["name"] for entry in files.values()} - named:
+        with suppress(OSError):
+            (folder / name).unlink()
+
+
+def remove(folder: Path, kind: str) -> None:
+    """Remove what was committed, and the folder if nothing else is in it.
+
+    First the manifests: a removal that is cut short leaves files behind, but none that is named.
+    """
+    with suppress(OSError), _one_writer(folder):
+        kinds = (kind, f"{kind}-before")
+        named = {entry["name"] for k in kinds for entry in _files_before(folder, k).values()}
+        for name in (*(f"{k}.json" for k in kinds), *sorted(named)):
+            (folder / Path(name).name).unlink(missing_ok=True)
+        folder.rmdir()
+
+
+@contextmanager
+def _one_writer(folder: Path) -> Iterator[None]:
+    """Wait for other writers of the folder; where there are no such locks, hope for the best."""
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some file systems have none
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def replace_file(path: Path, write: Write) -> None:
@@ -124,7 +180,7 @@ def _files_before(folder: Path, kind: str) -> dict[str, dict[str, Any]]:
 
 def put_back(folder: Path, kind: str) -> None:
     """Make what the last commit kept the current one again, if the folder can be written."""
-    with suppress(OSError):
+    with suppress(OSError), _one_writer(folder):
         _copy_manifest(folder, f"{kind}-before", kind)
 
 
@@ -150,7 +206,8 @@ def _remove_others(
     """
     named = [*files.values(), *(before.values() if keep else ())]
     kept = {entry["name"] for entry in named}
-    words = "|".join(sorted({re.split(r"[-.]", label)[0] for label in [*files, *before]}))
+    first = {re.split(r"[-.]", label)[0] for label in [*files, *before]}
+    words = "|".join(map(re.escape, sorted(first)))
     ours = re.compile(
         rf"({words})(-.+)?-[0-9a-f]{{16}}\.(safetensors|parquet)|\.({words}|{kind})[-.].*partial"
     )
@@ -205,6 +262,8 @@ def read(folder: Path, kind: str) -> tuple[dict[str, Any], dict[str, Path]]:
 
 def _read_manifest(folder: Path, kind: str) -> dict[str, Any]:
     path = folder / f"{kind}.json"
+    if path.exists() and not path.is_file():  # a pipe would never end
+        raise StorageError(f"{folder}: cannot read {kind}.json: it is not a file")
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -229,6 +288,8 @@ def _read_manifest(folder: Path, kind: str) -> dict[str, Any]:
 
 def _verified(folder: Path, kind: str, entry: Mapping[str, Any]) -> Path:
     path = folder / Path(entry["name"]).name
+    if path.exists() and not path.is_file():
+        raise StorageError(f"{folder}: cannot read the {kind}: {path.name} is not a file")
     with path.open("rb") as stream:
         digest = hashlib.file_digest(stream, hashlib.sha256).hexdigest()
     if digest != entry["sha256"]:

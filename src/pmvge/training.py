@@ -85,7 +85,7 @@ class Trainer:
         self.network, self.objective, self.batches, self.plan = network, objective, batches, plan
         self.validate, self.checkpoints, self.watcher = validate, checkpoints, watcher
         self.world = world or World()
-        self.tables = [LazyAdam(table, plan.max_steps, plan.weight_decay) for table in lazy]
+        self.tables = [LazyAdam(table, plan.weight_decay) for table in lazy]
         self.parameters = [p for p in network.parameters() if p.requires_grad]
         self.loss = self.world.shared(loss, partly_used=partly_used)
         self.optimizer = _adam(self.parameters, plan)
@@ -118,6 +118,8 @@ class Trainer:
                 self.watcher.step(self.step, self._seconds() - self.earlier)
                 if stopped:
                     raise KeyboardInterrupt
+            if self.world.any(interrupted()):  # amid the last step
+                raise KeyboardInterrupt
         for table in self.tables:
             table.catch_up_all()
             table.table.end_lazy()

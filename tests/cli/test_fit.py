@@ -360,3 +360,34 @@ def test_a_fit_may_do_without_checkpoints(run, films, tmp_path):
     assert not (tmp_path / "m" / "checkpoint").exists()
     with pytest.raises(ParameterError, match="needs checkpoint_dir"):
         run(*fit, "--resume")
+
+
+def test_only_checkpoints_are_removed_from_the_folder_of_checkpoints(run, films, tmp_path):
+    mine = tmp_path / "m" / "checkpoint" / "mine.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    run("fit", films / "pmvge.toml", "-o", tmp_path / "m", *QUICK)
+    assert [path.name for path in mine.parent.iterdir()] == ["mine.txt"]
+
+
+def test_a_checkpoint_elsewhere_stays_and_so_does_one_of_another_fit(run, films, tmp_path):
+    fit = ("fit", films / "pmvge.toml", "-o", tmp_path / "m", *QUICK)
+    run(*fit, "--set", f"checkpoint_dir={tmp_path / 'm' / 'checkpoint' / 'x'}")
+    other = tmp_path / "m" / "checkpoint" / "x" / "checkpoint.json"
+    assert other.exists()
+    run(*fit, "--set", f"checkpoint_dir={tmp_path / 'elsewhere'}")
+    assert other.exists()
+    assert (tmp_path / "elsewhere" / "checkpoint.json").exists()
+
+
+def test_the_checkpoint_of_another_fit_is_not_promised(run, films, tmp_path, monkeypatch):
+    fit = ("fit", films / "pmvge.toml", "-o", tmp_path / "m", *QUICK)
+    run(*fit, "--set", f"checkpoint_dir={tmp_path / 'c'}")
+
+    def interrupted(self, *arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PMvGE, "fit", interrupted)
+    again = (*fit, "--set", f"checkpoint_dir={tmp_path / 'c'}")
+    assert "Nothing of it was kept." in run(*again, code=130).err
+    assert "--resume goes on from there" in run(*again, "--resume", code=130).err

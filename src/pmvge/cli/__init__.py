@@ -10,7 +10,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 if "TORCHELASTIC_RUN_ID" in os.environ:  # else every process warns of what is meant to be so
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
-import signal
+import io
 import sys
 from typing import Annotated
 
@@ -31,6 +31,7 @@ from pmvge.cli.reproduce import reproduce
 from pmvge.cli.search import search
 from pmvge.cli.tune import tune
 from pmvge.distributed import launched
+from pmvge.interrupts import terminate_as_interrupted
 
 app = typer.Typer(
     name="pmvge",
@@ -80,8 +81,11 @@ def main() -> None:
     To be terminated is to be interrupted: batch systems give time for a checkpoint.
     """
     debug = "--debug" in sys.argv  # wherever it stands
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # ids may have letters that the terminal has not
+            stream.reconfigure(errors="backslashreplace")
     if not launched():  # torchrun's own way to end its processes must stay quick
-        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+        terminate_as_interrupted()
     try:
         code = app(args=[w for w in sys.argv[1:] if w != "--debug"], standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
@@ -90,9 +94,16 @@ def main() -> None:
     except Exception as error:
         # Of typer's own complaints only this method tells whether they are such, in any version.
         complaint = getattr(error, "format_message", None)
-        if debug or not (complaint or isinstance(error, PmvgeError | OSError | MemoryError)):
+        if debug or not (complaint or _can_be_mended(error)):
             raise
         told = " ".join((complaint() if complaint else str(error)).split())
         if told or not complaint:  # a complaint without words has shown the help instead
             print(f"pmvge: {visible(told) or type(error).__name__}", file=sys.stderr)
         sys.exit(2)
+
+
+def _can_be_mended(error: Exception) -> bool:
+    """By the user: other input, names that can be written, more disk or memory."""
+    if isinstance(error, PmvgeError | OSError | MemoryError | UnicodeError):
+        return True
+    return isinstance(error, RuntimeError) and "allocate memory" in str(error)  # torch's own

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -89,12 +88,14 @@ def fit(
     console.print(visible_lines(tables.graph), markup=False)
     started = time.perf_counter()
     settings = {"random_state": 0, "checkpoint_dir": output / "checkpoint", **settings}
-    with saying_how_to_go_on(_place(settings)):
+    place = _place(settings)
+    with saying_how_to_go_on(place, resume):
         model, background = train(tables, settings, fraction, resume, sharded=sharded)
         if not first:
             return
         model.save(output, background=background)
-    shutil.rmtree(output / "checkpoint", ignore_errors=True)
+    if place == output / "checkpoint":  # one that was asked for elsewhere stays
+        storage.remove(place, "checkpoint")
     seconds = time.perf_counter() - started
     results = evaluate_background(
         model.embeddings_, model.log_alpha_, background, weights=model.alpha_weight_
@@ -137,7 +138,8 @@ def train(
         tell([f"{place}: no fit was interrupted here: a new one begins"])
     if settings["random_state"] is None:  # drawn once: the links held out must stay the same
         saved = saved_seed(place) if resume and place else None
-        settings["random_state"] = saved or common_seed() or pick_seed(None)
+        found = [seed for seed in (saved, common_seed()) if seed is not None]
+        settings["random_state"] = found[0] if found else pick_seed(None)
     settings["encoder"] = encoders_for(tables.project, tables.graph, settings.get("encoder", "mlp"))
     kept, held = split_links(tables.graph, fraction, settings["random_state"])
     model = PMvGE(**settings)
@@ -154,15 +156,16 @@ def train(
 
 
 @contextmanager
-def saying_how_to_go_on(place: Path | None) -> Iterator[None]:
+def saying_how_to_go_on(place: Path | None, resume: bool) -> Iterator[None]:
     """An interruption inside ends the command, with a word on what there is at ``place``."""
+    before = None if resume else _written(place)  # of another fit, and no use to this one
     try:
         yield
     except KeyboardInterrupt:
         learned = (
             f"What was learned so far is in {place}; the same command with --resume goes on from "
             "there."
-            if place and storage.exists(place, "checkpoint")
+            if _written(place) not in (None, before)
             else "Nothing of it was kept."
         )
         console = Console(stderr=True, quiet=not is_first(), highlight=False)
@@ -203,6 +206,12 @@ def _place(settings: Mapping[str, Any]) -> Path | None:
     """The folder of checkpoints; None if they are not wanted."""
     folder = settings["checkpoint_dir"]
     return None if folder is None else Path(folder)
+
+
+def _written(place: Path | None) -> bytes | None:
+    """The manifest of the checkpoint there; None if there is none."""
+    manifest = place / "checkpoint.json" if place else None
+    return manifest.read_bytes() if manifest and manifest.is_file() else None
 
 
 def _steps(model: PMvGE) -> int:
