@@ -358,3 +358,4 @@ def test_progress_counts_pair_terms():
     assert across == [(4, 15), (6, 15), (10, 15), (12, 15), (14, 15), (15, 15)]
     within = progress_of(lambda tell: log_partition(Y, tile=2, tell=tell))
     assert within == [(1, 10), (5, 10), (7, 10), (8, 10), (10, 10), (10, 10)]
+    assert all(isinstance(n, int) for told in within for n in told)

@@ -256,6 +256,7 @@ def test_pairs_are_drawn_in_proportion_to_their_weight_and_zero_pairs_never():
         {"a": 5, "b": 5, "c": 5},
         {
             ("a", "b"): ([0], [0], [1.0]),
+            ("b", "b"): ([0], [1], [4.0]),
             ("b", "c"): ([0], [0], [3.0]),
             ("a", "c"): np.zeros((5, 5)),
         },
@@ -263,7 +264,25 @@ def test_pairs_are_drawn_in_proportion_to_their_weight_and_zero_pairs_never():
     batches = iter(BlockSampler(graph, n_links=2, n_uniform=1, rng=np.random.default_rng(0)))
     pairs = [next(batches).pair for _ in range(2000)]
     assert ("a", "c") not in pairs
-    assert pairs.count(("b", "c")) / len(pairs) == pytest.approx(0.75, abs=0.04)
+    assert pairs.count(("b", "b")) / len(pairs) == pytest.approx(0.5, abs=0.04)
+    assert pairs.count(("b", "c")) / len(pairs) == pytest.approx(0.375, abs=0.04)
+
+
+def test_within_a_view_links_of_one_batch_are_turned_one_by_one():
+    graph, _ = tiny((60, 60), [(i, i + 30, 1.0) for i in range(30)], within=True)
+    batch = next(iter(BlockSampler(graph, n_links=25, n_uniform=9, rng=np.random.default_rng(0))))
+    turned = batch.left.nodes[:25] > batch.right.nodes[:25]
+    assert 5 < turned.sum() < 20
+
+
+def test_a_view_that_is_taken_whole_is_encoded_once():
+    graph, _ = tiny((6, 6), [(0, 1, 1.0)], within=True)
+    batch = next(iter(BlockSampler(graph, n_links=4, n_uniform=4, rng=np.random.default_rng(0))))
+    assert batch.shared is True
+    assert [nodes.tolist() for _, nodes in batch.inputs] == [[0, 1, 2, 3, 4, 5]]
+    assert batch.left.log_weight.dtype == np.float32
+    batch = next(iter(BlockSampler(graph, n_links=2, n_uniform=2, rng=np.random.default_rng(0))))
+    assert batch.shared is False
 
 
 def test_within_a_view_a_node_never_meets_itself():

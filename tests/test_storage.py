@@ -498,7 +498,7 @@ def test_a_manifest_names_no_file_outside_its_folder(tmp_path):
     ("text", "says"),
     [
         ("", "not valid JSON"),
-        ("{", "not valid JSON"),
+        ("{", r"not valid JSON \(Expecting property name"),
         ("[" * 100_000, "not valid JSON"),
         ("\xff\xfe", "not valid JSON"),
         ("[]", "something else"),

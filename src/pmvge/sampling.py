@@ -105,7 +105,7 @@ class BlockSampler:
         while True:
             k = 0
             if len(self._tables) > 1:
-                k = int(np.searchsorted(self._cumulative[:-1], self.rng.random(), side="right"))
+                k = int(np.searchsorted(self._cumulative[:-1], self.rng.random()))
             yield self._tables[k].draw(self.rng)
 
     def each_pair(self) -> Iterator[LinkBatch]:
@@ -123,7 +123,7 @@ class _PairTable:
         self.whole = (links.shape[0] <= block, links.shape[1] <= block)
         self.all_links = all(self.whole) and len(links) <= n_links
         # Few links in large views: no more draws than links, but two, so that the corner exists.
-        self.B = len(links) if self.all_links else max(2, min(n_links, len(links)))
+        self.B = max(2, min(n_links, len(links)))
         self.U = n_uniform
         self.corner = 0 if any(self.whole) else self.B
         scale = links.total * (2 if links.within else 1)
@@ -313,8 +313,8 @@ def unrank(k: Index, links: Links) -> tuple[Index, Index]:
     r"""The k-th term (i, j) of :math:`I_{de}`; within a view i < j, counted by j, then i."""
     if not links.within:
         return k // links.shape[1], k % links.shape[1]
-    # j is the largest with j (j - 1) / 2 <= k. The float root of an exact square below 2^66 is
-    # exact, so never too small; where k is large, that of the k before it may be the same.
+    # j is the largest with j (j - 1) / 2 <= k. The float root of a square is exact, so never too
+    # small; where k is large, that of the k before it may be the same. Up to 3 billion nodes.
     j = ((1 + np.sqrt(1 + 8 * k.astype(np.float64))) / 2).astype(np.int64)
     j -= j * (j - 1) // 2 > k
     return k - j * (j - 1) // 2, j

@@ -265,7 +265,7 @@ def _read_manifest(folder: Path, kind: str) -> dict[str, Any]:
     if path.exists() and not path.is_file():  # a pipe would never end
         raise StorageError(f"{folder}: cannot read {kind}.json: it is not a file")
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         raise StorageError(f"{folder}: not a pmvge {kind}: there is no {kind}.json") from None
     except OSError as error:

@@ -64,9 +64,10 @@ def main() -> int:
     print(f"{len(survivors)} survived; {new.total()} of them without a reason in {EXPLAINED.name}")
     for mutant in sorted(new.elements()):
         print(f"  {mutant}")
-    for mutant in sorted((known - Counter(survivors)).elements()):
+    stale = known - Counter(survivors)
+    for mutant in sorted(stale.elements()):
         print(f"listed there, but noticed now: {mutant}")
-    return 1 if new else 0
+    return 0 if fates and not new and not stale else 1
 
 
 if __name__ == "__main__":
