@@ -228,7 +228,7 @@ ONE = np.ones((2, 1))
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"views": {}}, "views: expected {name: rows} with at least one view"),
+        ({"views": {}}, "^views: expected {name: rows} with at least one view"),
         ({"views": [ONE]}, "views: expected {name: rows} with at least one view"),
         ({"views": {1: ONE}}, "views: names must be non-empty strings, got 1"),
         ({"views": {"": ONE}}, "views: names must be non-empty strings, got ''"),
@@ -250,7 +250,7 @@ ONE = np.ones((2, 1))
         ({"links": {("b", "b"): ([1], [1])}}, r"links \('b', 'b'\): .*linked to itself"),
         ({"links": {("b", "b"): ([0, 1], [1, 0], [1, 2])}}, r"\('b', 'b'\): .*symmetrize='sum'"),
         ({"links": {("a", "b"): ([0], [1], [np.inf])}}, r"links \('a', 'b'\): .*finite weights"),
-        ({"links": {}}, "at least one link of positive weight, got none"),
+        ({"links": {}}, "^a graph needs at least one link of positive weight, got none at all$"),
         ({"links": {("a", "b"): np.zeros((2, 2))}}, "at least one link of positive weight, got no"),
         ({"ids": {"c": [1]}}, "ids: unknown view 'c'; the views are 'a', 'b'"),
         ({"ids": np.array([1, 2])}, "ids: expected {view: ids}, got ndarray"),
