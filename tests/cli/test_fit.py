@@ -391,3 +391,13 @@ def test_the_checkpoint_of_another_fit_is_not_promised(run, films, tmp_path, mon
     again = (*fit, "--set", f"checkpoint_dir={tmp_path / 'c'}")
     assert "Nothing of it was kept." in run(*again, code=130).err
     assert "--resume goes on from there" in run(*again, "--resume", code=130).err
+
+
+def test_an_interruption_after_all_is_saved_says_so(run, films, tmp_path, monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pmvge.cli.fit.evaluate_background", interrupted)
+    said = run("fit", films / "pmvge.toml", "-o", tmp_path / "m", *QUICK, code=130)
+    assert f"Stopped. The model is complete, in {tmp_path / 'm'}." in said.err
+    assert PMvGE.load(tmp_path / "m").n_components == 8

@@ -136,9 +136,14 @@ def test_a_fit_stopped_again_and_again_ends_as_the_undisturbed_one(
         assert_whole(output, fits)
         if code:
             strikes, saving = strikes + 1, saving + saved
-            assert code == (-number if number == signal.SIGKILL else 130), told
+            if number == signal.SIGKILL:
+                assert code == -number
+            elif code == -number:  # as Python itself ends, after all is done
+                assert_same(output, fits["whole"])
+            else:
+                assert code == 130, told
+                assert "--resume goes on from there" in told or "model is complete" in told
             assert "Traceback" not in told
-            assert number == signal.SIGKILL or "--resume goes on from there" in told
         else:
             ends += 1
             assert_same(output, fits["whole"])

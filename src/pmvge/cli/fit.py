@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -89,17 +89,19 @@ def fit(
     started = time.perf_counter()
     settings = {"random_state": 0, "checkpoint_dir": output / "checkpoint", **settings}
     place = _place(settings)
-    with saying_how_to_go_on(place, resume):
+    before = None if resume else _written(place)  # of another fit, and no use to this one
+    with stopping_with(lambda: _how_to_go_on(place, before)):
         model, background = train(tables, settings, fraction, resume, sharded=sharded)
         if not first:
             return
         model.save(output, background=background)
-    if place == output / "checkpoint":  # one that was asked for elsewhere stays
-        storage.remove(place, "checkpoint")
     seconds = time.perf_counter() - started
-    results = evaluate_background(
-        model.embeddings_, model.log_alpha_, background, weights=model.alpha_weight_
-    )
+    with stopping_with(lambda: f"The model is complete, in {output}."):
+        if place == output / "checkpoint":  # one that was asked for elsewhere stays
+            storage.remove(place, "checkpoint")
+        results = evaluate_background(
+            model.embeddings_, model.log_alpha_, background, weights=model.alpha_weight_
+        )
     if as_json:
         print_json({"model": str(output), "seconds": seconds, "steps": _steps(model), **results})
         return
@@ -156,21 +158,22 @@ def train(
 
 
 @contextmanager
-def saying_how_to_go_on(place: Path | None, resume: bool) -> Iterator[None]:
-    """An interruption inside ends the command, with a word on what there is at ``place``."""
-    before = None if resume else _written(place)  # of another fit, and no use to this one
+def stopping_with(word: Callable[[], str]) -> Iterator[None]:
+    """An interruption inside ends the command, with a word on what there is now."""
     try:
         yield
     except KeyboardInterrupt:
-        learned = (
-            f"What was learned so far is in {place}; the same command with --resume goes on from "
-            "there."
-            if _written(place) not in (None, before)
-            else "Nothing of it was kept."
-        )
         console = Console(stderr=True, quiet=not is_first(), highlight=False)
-        console.print(f"\nStopped. {learned}", markup=False, soft_wrap=True)
+        console.print(f"\nStopped. {word()}", markup=False, soft_wrap=True)
         raise typer.Exit(130) from None
+
+
+def _how_to_go_on(place: Path | None, before: bytes | None) -> str:
+    if _written(place) in (None, before):
+        return "Nothing of it was kept."
+    return (
+        f"What was learned so far is in {place}; the same command with --resume goes on from there."
+    )
 
 
 def split_links(
