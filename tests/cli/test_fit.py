@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -397,7 +398,7 @@ def test_an_interruption_after_all_is_saved_says_so(run, films, tmp_path, monkey
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pmvge.cli.fit.evaluate_background", interrupted)
+    monkeypatch.setattr(sys.modules["pmvge.cli.fit"], "evaluate_background", interrupted)
     said = run("fit", films / "pmvge.toml", "-o", tmp_path / "m", *QUICK, code=130)
     assert f"Stopped. The model is complete, in {tmp_path / 'm'}." in said.err
     assert PMvGE.load(tmp_path / "m").n_components == 8
