@@ -104,12 +104,15 @@ def test_an_interrupted_fit_says_how_to_go_on_and_goes_on(films, tmp_path, envir
     output = tmp_path / "model"
     fit = ["fit", str(films / "pmvge.toml"), "-o", str(output), "--set", "n_components=8"]
     fit += ["--set", "patience=none", "--set", "checkpoint_steps=30"]
+    # Scripts start jobs in the background with Ctrl-C ignored; SIGTERM must be heard all the same.
+    heard = signal.default_int_handler if number == signal.SIGINT else signal.SIG_IGN
     process = subprocess.Popen(
         [sys.executable, "-m", "pmvge", *fit, "--set", "max_steps=1000000"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=environ,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, heard),
     )
     place = output / "checkpoint"
     wait_for((place / "checkpoint.json").exists, process)
