@@ -413,7 +413,9 @@ def test_when_the_last_checkpoint_is_damaged_the_one_before_is_used(graph, tmp_p
         folder = tmp_path / str(number)
         shutil.copytree(tmp_path / "made", folder)
         mark = Checkpoints(folder, None, None, saved_mark(tmp_path / "made"), 0)
-        with pytest.warns(DamagedCheckpoint, match="checkpoint before it is whole: training goes on"):
+        with pytest.warns(
+            DamagedCheckpoint, match="checkpoint before it is whole: training goes on"
+        ):
             content, _ = mark.read()
         assert content["step"] == 20
         if number < 4:  # each as the others

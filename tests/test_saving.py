@@ -1,6 +1,7 @@
 """A model that was saved and loaded is the model that was saved."""
 
 import hashlib
+import itertools
 import json
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import torch
 from scipy import sparse
 from torch import nn
 
-from pmvge import EncoderSpec, MultiViewGraph, PMvGE
+from pmvge import EncoderSpec, MultiViewGraph, PMvGE, storage
 from pmvge.errors import NotFitted, StorageError
+from pmvge.saving import of_one_save
 
 SETTINGS = {
     "n_components": 4,
@@ -212,6 +214,71 @@ def test_a_folder_holds_no_code(graph, tmp_path):
     for path in tmp_path.iterdir():
         assert b"cpickle" not in path.read_bytes().lower()
         assert path.read_bytes()[:1] != b"\x80"  # how a pickle begins
+
+
+# -- a folder that is saved anew while it is read -------------------------------------------
+
+
+@pytest.fixture
+def two(graph):
+    return fit(graph), fit(graph, random_state=1)
+
+
+def test_all_is_read_again_if_a_save_came_between(two, tmp_path):
+    old, new = two
+    old.save(tmp_path)
+    seeds = []
+
+    def read(folder):
+        model = PMvGE.load(folder)
+        seeds.append(model.random_state)
+        new.save(folder)
+        return model.random_state, PMvGE.load(folder).random_state
+
+    assert of_one_save(tmp_path, read) == (1, 1)
+    assert seeds == [0, 1]
+
+
+def test_so_it_is_if_files_are_gone(two, tmp_path):
+    old, new = two
+    old.save(tmp_path)
+
+    def read(folder):
+        _, parts = storage.read(folder, "model")
+        new.save(folder)
+        return storage.read_tensors(parts["weights.safetensors"])
+
+    assert of_one_save(tmp_path, read).keys() == new._fitted.network.state_dict().keys()
+
+
+def test_an_error_of_a_folder_that_stays_is_told_at_once(two, tmp_path):
+    two[0].save(tmp_path)
+    next(tmp_path.glob("weights*")).unlink()
+    reads = []
+
+    def read(folder):
+        reads.append(folder)
+        return PMvGE.load(folder)
+
+    with pytest.raises(StorageError, match=r"damaged model: weights-.* is missing"):
+        of_one_save(tmp_path, read)
+    with pytest.raises(StorageError, match=r"gone: not a pmvge model"):
+        of_one_save(tmp_path / "gone", read)
+    assert len(reads) == 2
+
+
+@pytest.mark.parametrize("trouble", [None, StorageError("damaged")])
+def test_saves_without_an_end_are_told(two, tmp_path, trouble):
+    two[0].save(tmp_path)
+    turns = itertools.cycle([two[1], two[0]])
+
+    def read(folder):
+        next(turns).save(folder)
+        if trouble:
+            raise trouble
+
+    with pytest.raises(StorageError, match="was saved anew each of the 5 times that it was read"):
+        of_one_save(tmp_path, read)
 
 
 # -- modules of the user's own --------------------------------------------------------------

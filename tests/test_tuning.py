@@ -1,5 +1,7 @@
 """The search for settings: what it tries, how it judges, and how it goes on."""
 
+import itertools
+import json
 import sys
 
 import numpy as np
@@ -156,6 +158,131 @@ def test_a_file_that_is_no_study_is_refused_and_stays(search, tmp_path, text):
     assert (tmp_path / "s.log").read_text() == text
     with pytest.raises(StorageError, match="cannot be used as a study"):
         search(1, study="s.log/deep.log")
+
+
+# -- a journal that was damaged --------------------------------------------------------------------
+
+
+@pytest.fixture
+def journal(search, tmp_path, monkeypatch):
+    """The file of two trials, whose gains are their numbers."""
+    gains = itertools.count()
+    monkeypatch.setattr(tuning, "_gain", lambda *_: float(next(gains)))
+    search(2)
+    return tmp_path / "s.log"
+
+
+@pytest.mark.parametrize("cut", [1, 5, 40, 100, 300, 1500])
+def test_a_last_line_that_was_cut_is_left_out(search, journal, cut):
+    whole, notes = journal.read_bytes(), []
+    journal.write_bytes(whole[:-cut])
+    found, told = search(3, noted=notes.append)
+    assert found.trials == 3
+    assert len(told) >= 2  # the one that was cut, and the third
+    assert notes == [f"{journal}: its last line was half written, and is left out"]
+    after = journal.read_bytes()
+    kept = whole[:-cut].rpartition(b"\n")[0] + b"\n"
+    assert after.startswith(kept)
+    assert all(json.loads(line)["worker_id"] for line in after.splitlines())
+    assert search(3, noted=notes.append) == (found, [])
+    assert len(notes) == 1
+    assert not [path for path in journal.parent.iterdir() if path != journal]
+
+
+@pytest.mark.parametrize("kept", [1, 5, 11, 60])
+def test_so_it_is_with_the_first_line(search, journal, kept):
+    journal.write_bytes(journal.read_bytes()[:kept])
+    assert search(1)[0].trials == 1
+
+
+def test_zeros_that_a_power_cut_left_are_left_out(search, journal):
+    journal.write_bytes(journal.read_bytes() + bytes(4096))
+    assert len(search(3)[1]) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"op_code":6,"worker_id":"x","tr{"op_code":99,"worker_id":"x"}',
+        '{"op_code":99,"worker_id":"x"}',
+        '{"op_code":"0","worker_id":"x"}',
+        '{"op_code":[],"worker_id":"x"}',
+        '{"op_code":1}',
+        "[" * 100_000,
+        "9" * 5000,
+        " " * (1 << 20),
+        "",
+        "[]",
+        "\x00",
+    ],
+)
+@pytest.mark.parametrize("number", [1, 5])
+def test_a_damaged_line_is_named(search, journal, line, number):
+    lines = journal.read_text().splitlines()
+    lines[number - 1] = line
+    journal.write_text("\n".join([*lines, "{"]))
+    before = journal.read_bytes()
+    says = (
+        rf"s\.log: cannot be used as a study: line {number} is damaged, or none of Optuna's; name "
+        r"another file by --study, or remove this one to start anew$"
+    )
+    with pytest.raises(StorageError, match=says):
+        search(3)
+    assert journal.read_bytes() == before
+    assert search(1, study="new.log")[0].trials == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"directions":[2]', '"directions":[1]'),
+        ('"directions":[2]', '"directions":[2,2]'),
+        ('"directions":[2]', '"directions":[7]'),
+        ('"values":[1.0]', '"values":[NaN]'),
+        ('"values":[1.0]', '"values":[]'),
+        ('"values":[1.0]', '"values":"x"'),
+        ('"trial_id":1,"state":1', '"state":1'),
+        ('"user_attr":{"settings"', '"user_attr":{"x":1,"settings"'),
+        ('"user_attr":{"settings":{', '"user_attr":{"settings":{"tau":1,'),
+        ('"user_attr":{"settings"', '"user_attr":{"sittings"'),
+        ('"param_name":"dropout"', '"param_name":"droplet"'),
+        ('"study_name":"pmvge"', '"study_name":"other"'),
+        ('"datetime_start":"20', '"datetime_start":"x'),
+        ('\\"low\\": 8', '\\"low\\": \\"x\\"'),
+    ],
+)
+def test_lines_that_make_no_sense_are_no_traceback(search, journal, old, new):
+    text = journal.read_text()
+    assert old in text
+    journal.write_text(text.replace(old, new))
+    before = journal.read_bytes()
+    with pytest.raises(StorageError, match=r"cannot be used as a study: it is damaged .*; name an"):
+        search(3)
+    assert journal.read_bytes() == before
+
+
+def test_trials_of_nobody_knows_what_are_refused(search, journal):
+    journal.write_text(journal.read_text().replace('"fingerprint"', '"fingermark"'))
+    before = journal.read_bytes()
+    with pytest.raises(StorageError, match="these trials were made with other data"):
+        search(3)
+    assert journal.read_bytes() == before
+
+
+@pytest.mark.parametrize("room", [0, 1, 3, 7, 8])
+def test_a_disk_that_is_full_is_told(search, journal, monkeypatch, room):
+    backend = optuna.storages.journal.JournalFileBackend
+    usual, written = backend.append_logs, []
+
+    def append(self, logs):
+        if len(written) == room:
+            raise OSError(28, "No space left on device")
+        written.append(logs)
+        usual(self, logs)
+
+    monkeypatch.setattr(backend, "append_logs", append)
+    with pytest.raises(StorageError, match=r"s\.log: cannot be used as a study: .*No space left"):
+        search(3)
 
 
 def test_an_empty_file_may_become_a_study(search, tmp_path):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import numpy as np
@@ -25,6 +25,10 @@ from pmvge.history import History
 from pmvge.network import Choice, MultiViewEncoder, ViewSchema
 from pmvge.tables.learned import check_learned
 from pmvge.version import __version__
+
+T = TypeVar("T")
+
+READS = 5  # of a folder that is saved meanwhile
 
 
 def save_model(
@@ -119,6 +123,31 @@ def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[st
         return _read_parameters(manifest["parameters"], choices), fitted
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise StorageError(f"{folder}: damaged model: {one_line(error)}") from error
+
+
+def of_one_save(folder: Path, read: Callable[[Path], T]) -> T:
+    """What ``read`` finds in a model's folder, in however many steps, all of it from one save."""
+    for _ in range(READS):
+        before = _manifest(folder)
+        try:
+            found = read(folder)
+        except StorageError:
+            if _manifest(folder) == before:
+                raise
+            continue  # files of the older save may be gone
+        if _manifest(folder) == before:
+            return found
+    raise StorageError(
+        f"{folder}: was saved anew each of the {READS} times that it was read: try again when "
+        "nobody writes to it"
+    )
+
+
+def _manifest(folder: Path) -> bytes | None:
+    try:
+        return (folder / "model.json").read_bytes()
+    except OSError:
+        return None  # what is wrong is said by those who need it
 
 
 def _size(value: Any) -> int:

@@ -1,11 +1,14 @@
 """``pmvge search`` against a double loop over vectors and raw tables."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 from pmvge import PMvGE
+from pmvge.background import load_background
+from pmvge.cli import common
 from pmvge.errors import InputError, NotInductive, ParameterError
 from pmvge.tables import rows_of
 
@@ -63,8 +66,6 @@ def test_exclude_known_leaves_out_exactly_the_linked(run, model, truth):
 
 def test_links_that_were_held_out_of_the_training_are_known_too(run, model, truth):
     """Those of the table that the training did not see are not new to the user either."""
-    from pmvge.background import load_background
-
     _, held = load_background(model).of_pair("users", "films")
     row, column = int(held.rows[0]), int(held.cols[0])
     flags = ("--view", "users", "--id", truth.users[row], "--among", "films", "-k", 60, "--json")
@@ -163,6 +164,67 @@ def test_strange_values_are_told_beside_the_results(run, model, table, tmp_path)
     assert list(partners(said)) == ["n1", "n2"]
     assert "1 values of 'age' are missing: filled in" in said.err
     assert "2 values of 'country' were not seen in training" in said.err
+
+
+# -- a model that is saved anew while it is read ---------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def newer(run, films, tmp_path_factory):
+    """A model of half of the users."""
+    folder = tmp_path_factory.mktemp("newer")
+    shutil.copytree(films, folder / "tables")
+    users = (films / "users.csv").read_text().splitlines(keepends=True)
+    (folder / "tables" / "users.csv").write_text("".join(users[:51]))
+    flags = ("--set", "max_steps=5", "--set", "n_components=4")
+    run("fit", folder / "tables" / "pmvge.toml", "-o", folder / "model", *flags)
+    return folder / "model"
+
+
+@pytest.fixture
+def save_between(own_model, newer, monkeypatch):
+    """So many times, the newer model takes the older one's place when that has been read."""
+    model, kept, saves = PMvGE.load(newer), load_background(newer), []
+
+    def begin(times):
+        def load(folder):
+            if len(saves) < times:
+                saves.append(folder)
+                if len(saves) > 1:
+                    model.set_params(learning_rate=len(saves) / 100)  # each save is another
+                model.save(own_model, background=kept)
+            return load_background(folder)
+
+        monkeypatch.setattr(common, "load_background", load)
+        return own_model
+
+    return begin
+
+
+@pytest.mark.parametrize("command", ["search", "evaluate", "report"])
+def test_links_are_those_of_the_model(run, newer, save_between, films, tmp_path, command):
+    page = tmp_path / "page.html"
+    flags = {
+        "search": ("--view", "users", "--id", "u00003", "--among", "films", "--exclude-known"),
+        "evaluate": ("--links", films / "later" / "held_out.csv", "--pair", "users,films"),
+        "report": ("-o", page, "--title", "x"),
+    }[command]
+
+    def result(model):
+        said = run(command, model, *flags, "--json")
+        return page.read_text() if command == "report" else said.out
+
+    expected = result(newer)
+    assert result(save_between(1)) == expected
+
+
+def test_saves_without_an_end_are_told(refused, save_between):
+    model = save_between(99)
+    flags = ("--view", "users", "--id", "u00003", "--among", "films")
+    assert refused("search", model, *flags) == (
+        f"{model}: was saved anew each of the 5 times that it was read: try again when nobody "
+        "writes to it"
+    )
 
 
 # -- bad input -------------------------------------------------------------------------------------

@@ -87,6 +87,18 @@ def test_an_interruption_says_how_to_go_on_and_loses_nothing(run, project, monke
     assert len(fits) == 4
 
 
+def test_a_search_goes_on_after_its_file_was_cut(run, project):
+    run("tune", project, "--trials", 2, *QUICK, "-o", "one.toml")
+    study = project.with_name("pmvge-tune.log")
+    study.write_bytes(study.read_bytes()[:-40])
+    said = run("tune", project, "--trials", 3, *QUICK, "-o", "two.toml")
+    assert trials_in(said.out) == ["trial 2/3", "trial 3/3"]
+    assert "note: pmvge-tune.log: its last line was half written, and is left out" in said.err
+    said = run("tune", project, "--trials", 3, *QUICK, "-o", "three.toml")
+    assert trials_in(said.out) == []
+    assert "half written" not in said.err
+
+
 def test_what_is_set_is_not_searched(run, project, monkeypatch):
     tried = []
     usual = PMvGE.fit

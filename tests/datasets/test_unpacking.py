@@ -2,7 +2,10 @@
 
 import io
 import os
+import signal
 import stat
+import subprocess
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -269,6 +272,55 @@ def test_an_older_folder_is_put_back_if_the_new_one_cannot_take_its_place(
 
     monkeypatch.setattr(Path, "rename", rename)
     refused(archives, target, message, error)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from pmvge.datasets.unpacking import unpack
+
+usual = Path.rename
+
+def rename(path, to):
+    if path.name == "new":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return usual(path, to)
+
+Path.rename = rename
+*archives, target = map(Path, sys.argv[1:])
+unpack(archives, target, needed=(), max_bytes=100_000)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL")
+@pytest.mark.parametrize("good", [True, False])
+def test_an_older_folder_is_put_back_after_a_kill(archives, tmp_path, good) -> None:
+    target = tmp_path / "out" / "s[e]t" / "set"
+    target.mkdir(parents=True)
+    (target / "names.txt").write_text("older")
+    killed = subprocess.run([sys.executable, "-c", KILLED, *archives, target], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert not target.exists()
+    if good:
+        run(archives, target)
+        assert (target / "names.txt").read_bytes() == b"1 cat\n"
+    else:
+        archives[1].write_text("<html>Please log in</html>")
+        with pytest.raises(InputError, match=r"more.zip: not a zip archive"):
+            run(archives, target)
+        assert tree(target) == {"names.txt": b"older"}
+    assert [path.name for path in target.parent.iterdir()] == ["set"]
+
+
+def test_what_others_unpack_is_let_alone(archives, target) -> None:
+    """A folder of a similar name, and one of ours while it is being replaced."""
+    theirs = [".set.x.12345678.partial", ".sets.12345678.partial", ".set.123.partial"]
+    theirs += [".set.12345678.partial"] if target.exists() else []
+    for name in theirs:
+        (target.parent / name / "old").mkdir(parents=True)
+    run(archives, target)
+    names = {path.name for path in target.parent.iterdir()}
+    assert names == {"set", *theirs}
 
 
 # -- read without unpacking -----------------------------------------------------------------

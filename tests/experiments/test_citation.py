@@ -212,7 +212,8 @@ def test_a_run_goes_on_where_it_stopped_and_its_results_are_read(tmp_path, monke
     assert missing_jobs(fewer, tmp_path) == []
     job = next(tmp_path.glob("jobs/LPP*"))
     whole = json.loads(job.read_text())
-    for damaged in ("{", "[]", *(json.dumps(whole | {"result": r}) for r in ({}, None, 3))):
+    deep = "[" * 100_000
+    for damaged in ("{", "[]", deep, *(json.dumps(whole | {"result": r}) for r in ({}, None, 3))):
         job.write_text(damaged)
         assert len(missing_jobs(made, tmp_path)) == 1
     # The same papers with other words are other data.

@@ -10,8 +10,8 @@ os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 if "TORCHELASTIC_RUN_ID" in os.environ:  # else every process warns of what is meant to be so
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
-import io
 import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -82,8 +82,9 @@ def main() -> None:
     """
     debug = "--debug" in sys.argv  # wherever it stands
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # ids may have letters that the terminal has not
-            stream.reconfigure(errors="backslashreplace")
+        # Ids may have letters that a terminal has not. Some streams cannot be asked where they are.
+        with suppress(AttributeError, OSError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     if not launched():  # torchrun's own way to end its processes must stay quick
         terminate_as_interrupted()
     try:

@@ -22,6 +22,7 @@ from pmvge import PMvGE
 from pmvge.background import Background, load_background
 from pmvge.errors import InputError, ParameterError, StorageError, choose
 from pmvge.parameters import check_parameters
+from pmvge.saving import of_one_save
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON, nothing else.")]
 Model = Annotated[Path, typer.Argument(help="The folder of a fitted model.", show_default=False)]
@@ -94,8 +95,8 @@ def plain_id(value: Any) -> Any:
 
 
 def load(folder: Path) -> tuple[PMvGE, Background | None]:
-    """A model and, if it was kept, what it was trained on."""
-    return PMvGE.load(folder), load_background(folder)
+    """A model and, if it was kept, what it was trained on, both of one save."""
+    return of_one_save(folder, lambda place: (PMvGE.load(place), load_background(place)))
 
 
 def background_of(folder: Path, background: Background | None) -> Background:

@@ -118,6 +118,7 @@ def tune(
             seed=seed,
             prepare=prepare,
             told=told,
+            noted=lambda note: tell([note]),
         )
     except KeyboardInterrupt:
         console.print(

@@ -8,6 +8,7 @@ expected.
 from __future__ import annotations
 
 import bz2
+import glob
 import gzip
 import lzma
 import os
@@ -64,15 +65,17 @@ def read_files(path: Path, names: Sequence[str], *, max_bytes: int) -> Mapping[s
 def unpack(
     archives: Sequence[Path], target: Path, *, needed: Sequence[str], max_bytes: int
 ) -> None:
-    """Make a folder of what zip archives hold in one of that name, in one step.
+    """Make a folder of what zip archives hold in one of that name, whole or not at all.
 
     ``needed`` are files that must be in it, ``max_bytes`` is the most that all files may have.
     Whatever else the archives hold, such as a system's own ``__MACOSX``, is left out. Whatever
-    fails, an older folder stays as it was and nothing is left behind. One that holds more than the
-    archives do is not replaced: somebody put it there.
+    fails, an older folder stays as it was and nothing is left behind; if the process is killed at
+    the moment of replacing it, the next call puts it back. One that holds more than the archives do
+    is not replaced: somebody put it there.
     """
     target = target.absolute()
     try:
+        _put_back(target)
         names = _check(archives, target.name, needed, max_bytes)
         _refuse_others(target, names)
         work = Path(mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
@@ -238,6 +241,16 @@ def _put(new: Path, target: Path, *, aside: Path) -> None:
         if aside.exists() and not target.exists():
             aside.rename(target)
         raise
+
+
+def _put_back(target: Path) -> None:
+    """Mend what a process left that was killed between the two steps of ``_put``."""
+    if target.exists():
+        return
+    left = target.parent.glob(f".{glob.escape(target.name)}.{'?' * 8}.partial/old")
+    if orphan := max(left, key=lambda old: old.parent.stat().st_mtime, default=None):
+        orphan.rename(target)
+        shutil.rmtree(orphan.parent, ignore_errors=True)
 
 
 def _listed(archives: Sequence[Path]) -> str:

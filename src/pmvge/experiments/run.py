@@ -175,7 +175,7 @@ def read_jobs(experiment: Experiment, folder: Path) -> dict[Job, dict[str, Any]]
             whole = experiment.is_result(content["result"]) and "versions" in content["made_with"]
             if ours and whole and content["job"] == [job.row, job.column]:
                 found[job] = content
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             continue  # not there, or damaged: to be done again
     return found
 

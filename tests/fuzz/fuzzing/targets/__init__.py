@@ -1,10 +1,10 @@
 """All readers under test, by name."""
 
 from fuzzing.target import Target
-from fuzzing.targets import archives, data, features, folders, tables
+from fuzzing.targets import archives, data, features, folders, studies, tables
 
 TARGETS: dict[str, Target] = {
     target.name: target
-    for module in (tables, features, folders, data, archives)
+    for module in (tables, features, folders, data, archives, studies)
     for target in module.TARGETS
 }

@@ -1,0 +1,81 @@
+"""The journal that ``pmvge tune`` keeps its trials in."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from functools import cache
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+
+from fuzzing.target import Target
+from pmvge import MultiViewGraph, tuning
+
+SETTINGS = set(tuning.SEARCHED)
+FIXED = {"max_steps": 2}
+
+
+@cache
+def graph() -> MultiViewGraph:
+    return MultiViewGraph({"a": 4, "b": 3}, {("a", "b"): (np.arange(4), np.arange(4) % 3)})
+
+
+def search(study: Path, trials: int) -> tuning.Tuned:
+    """Trials that are no fits: what is under test is the file that keeps them."""
+    gains = iter(np.linspace(0.1, 0.9, 9))
+    with patch.object(tuning, "_gain", lambda *_: float(next(gains))):
+        return tuning.tune(graph(), graph(), study=study, trials=trials, fixed=FIXED)
+
+
+def make_journal(folder: Path) -> None:
+    """Without what is another each time: the worker and the hours."""
+    path = folder / "study.log"
+    search(path, 3)
+    text = re.sub(r'("worker_id":")[^"]*', r"\g<1>worker-1", path.read_text())
+    path.write_text(re.sub(r'"20\d\d-[^"]*"', '"2020-01-01T00:00:00+00:00"', text))
+
+
+def make_entries(folder: Path) -> None:
+    """The same as one JSON text, of which values are changed."""
+    make_journal(folder)
+    path = folder / "study.log"
+    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    path.with_name("entries.json").write_text(json.dumps(entries))
+    path.unlink()
+
+
+# -- doors --------------------------------------------------------------------------------------
+
+
+def go_on(study: Path) -> None:
+    """The search goes on, and what it finds can be put into a project file; so it can again."""
+    for trials in (4, 5):
+        found = search(study, trials)
+        assert found.trials >= trials
+        assert math.isfinite(found.gain)
+        assert set(found.settings) <= {*SETTINGS, *FIXED}
+        assert 8 <= found.settings["n_components"] <= 256
+
+
+def read_journal(folder: Path, output: Path) -> None:
+    study = output / "study.log"
+    study.write_bytes((folder / "study.log").read_bytes())
+    go_on(study)
+
+
+def read_entries(folder: Path, output: Path) -> None:
+    study, data = output / "study.log", (folder / "entries.json").read_bytes()
+    try:
+        study.write_text("".join(f"{json.dumps(entry)}\n" for entry in json.loads(data)))
+    except (ValueError, TypeError, RecursionError):
+        study.write_bytes(data)
+    go_on(study)
+
+
+TARGETS = [
+    Target("journal", make_journal, read_journal, share=0.5),
+    Target("journal entries", make_entries, read_entries, as_json=("*.json",), share=0.5),
+]
