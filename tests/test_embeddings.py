@@ -307,3 +307,15 @@ def test_ids_and_rows_are_equally_many(X, ids, expected) -> None:
     with pytest.raises(InputError) as caught:
         streamed(X, ids)
     assert str(caught.value) == f"view 'a': {expected}"
+
+
+@pytest.mark.parametrize(
+    "name", ["s3://bucket/vectors.parquet", "https://host/vectors.parquet", "a\0b"]
+)
+def test_an_address_is_a_file_that_is_not_there(name, monkeypatch):
+    def fetch(*arguments, **options):
+        raise AssertionError("an address was looked up")
+
+    monkeypatch.setattr("pyarrow.fs.FileSystem.from_uri", fetch)
+    with pytest.raises(StorageError, match="not a Parquet file of ids and vectors"):
+        Embeddings.load(name)

@@ -64,12 +64,13 @@ class Embeddings:
     def load(cls, path: Path | str) -> Embeddings:
         """Read what :meth:`save` wrote."""
         try:
-            table = parquet.read_table(path)
+            with Path(path).open("rb") as stream:  # a name that is an address would be fetched
+                table = parquet.read_table(stream)
             ids = table.column("id").to_numpy()
             column = table.column("vector")
             width = column.type.list_size
             parts = [chunk.flatten().to_numpy() for chunk in column.chunks]
-        except (pyarrow.ArrowException, OSError, KeyError, AttributeError) as error:
+        except (pyarrow.ArrowException, OSError, KeyError, AttributeError, ValueError) as error:
             raise StorageError(f"{path}: not a Parquet file of ids and vectors: {error}") from error
         flat = np.concatenate(parts) if parts else np.empty(0, np.float32)
         ids = ids.astype(str) if ids.dtype == object else ids

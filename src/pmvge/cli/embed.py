@@ -74,8 +74,9 @@ def _watched(parts: Iterator[Embeddings], bar: Pass, total: int | None) -> Itera
 def _count(table: str) -> int | None:
     """The number of rows, if that can be known without reading them: of a Parquet file."""
     try:
-        return int(parquet.read_metadata(table).num_rows)
-    except (OSError, pyarrow.ArrowException):
+        with Path(table).open("rb") as stream:  # a name that is an address would be fetched
+            return int(parquet.read_metadata(stream).num_rows)
+    except (OSError, ValueError, pyarrow.ArrowException):
         return None
 
 

@@ -201,8 +201,12 @@ def guess_links(
             odd = 0.25 * (column.lower() in WEIGHTS or bool(TIMES.search(column)))
             score[column, view] = inside + (named if inside > 0 else named / 2) - odd
     a, b = pair
+    # The two best of each side are enough: all pairs of a wide table are too many.
+    top = {c for v in set(pair) for c in sorted(able, key=lambda c: -score[c, v])[:2]}
     best = max(
-        permutations(able, 2), key=lambda two: score[two[0], a] + score[two[1], b], default=None
+        permutations([c for c in able if c in top], 2),
+        key=lambda two: score[two[0], a] + score[two[1], b],
+        default=None,
     )
     if best is None:
         raise TableError(

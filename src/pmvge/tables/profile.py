@@ -48,7 +48,8 @@ def profiles(
     numbers = _ask_all(db, sample, {c: _number_facts(c, kind) for c, kind in types.items()})
     # What follows is slow, and needless for measurements: ids are no zeros, texts no numbers.
     others = [c for c, facts in numbers.items() if facts[1] < facts[0] or facts[3] <= 1]
-    words = _ask_all(db, sample, {c: _word_facts(c, types[c]) for c in others})
+    asked = {c: _word_facts(c, types[c], numbers[c][1] == numbers[c][0] > 0) for c in others}
+    words = _ask_all(db, sample, asked)
     ((rows,),) = ask(db, f"SELECT count(*) FROM {quoted(sample)}")
     return {c: _profile(types[c], rows, numbers[c], words.get(c)) for c in types}
 
@@ -90,9 +91,14 @@ def _number_facts(column: str, kind: str) -> tuple[str, ...]:
     )
 
 
-def _word_facts(column: str, kind: str) -> tuple[str, ...]:
-    """SQL: distinct, dates, lists, mean length, mean number of breaks, those with words."""
+def _word_facts(column: str, kind: str, numbers: bool) -> tuple[str, ...]:
+    """SQL: distinct, dates, lists, mean length, mean number of breaks, those with words.
+
+    Of numbers only the first is of use; what a pattern costs is to be paid for every column.
+    """
     name = quoted(column)
+    if numbers:
+        return (f"count(DISTINCT {name})", "0", "0", "0.0", "0.0", "1")
     if _opaque(kind):
         words = f"count_if(regexp_matches(array_to_string({name}, ' '), '[\\pL\\pN_]{{2}}'))"
         wordy = words if kind == "VARCHAR[]" else "1"

@@ -36,6 +36,18 @@ SELECTS = {  # what SQLite may do
     sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE,
 }  # fmt: skip
 BATCH = 1 << 14  # rows handed over at once
+INTERRUPTED = "Query interrupted"  # what DuckDB's RuntimeError says after Ctrl-C
+REFUSED = re.compile(r'"name": "(JSON_EXECUTE_SERIALIZED_SQL|\w*_EXTERNAL_RESOURCE\w*)\s*"')
+CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    # A name in a query is a table or a file, never a variable of the Python around it,
+    "python_enable_replacements": False,
+    # nor a reason to go to the network, or to run what was downloaded.
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "allow_persistent_secrets": False,
+    "explain_output": "all",  # what the optimizer leaves out, too
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,15 +91,26 @@ def workbench(folder: Path, spill: Path | None = None) -> Iterator[duckdb.DuckDB
     What does not fit into memory goes to a temporary folder, inside ``spill`` if that is given.
     """
     with TemporaryDirectory(prefix="pmvge-", dir=spill) as temporary:
-        # A name in a query is a table or a file, never a variable of the Python around it.
-        db = duckdb.connect(
-            ":memory:", config={"temp_directory": temporary, "python_enable_replacements": False}
-        )
+        db = duckdb.connect(":memory:", config={**CONFIG, "temp_directory": temporary})
         try:
             db.execute(f"SET file_search_path = {literal(str(folder))}")
-            yield db
+            db.execute("SET allowed_configs = ['threads']")
+            db.execute("SET lock_configuration = true")
+            with interruptible():
+                yield db
         finally:
             db.close()
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C while DuckDB works is Ctrl-C, not the error that DuckDB makes of it."""
+    try:
+        yield
+    except (RuntimeError, duckdb.InterruptException) as error:
+        if isinstance(error, duckdb.InterruptException) or str(error) == INTERRUPTED:
+            raise KeyboardInterrupt from error
+        raise
 
 
 def stage(db: duckdb.DuckDBPyConnection, name: str, source: Source, folder: Path) -> dict[str, str]:
@@ -101,6 +124,7 @@ def stage(db: duckdb.DuckDBPyConnection, name: str, source: Source, folder: Path
         elif source.query is not None:
             _check_query(db, where, source.query)
             db.execute(f"CREATE TEMP VIEW {quoted(name)} AS {source.query}")
+            _check_plan(db, where, name)
         else:
             first, every = source.share
             selection = _scan_files(where, find(folder, source.path or "")[first::every])
@@ -113,7 +137,8 @@ def stage(db: duckdb.DuckDBPyConnection, name: str, source: Source, folder: Path
 def readable(where: str) -> Iterator[None]:
     """What DuckDB, SQLite or Arrow say of a source is said as an error of ours, in one line."""
     try:
-        yield
+        with interruptible():
+            yield
     except (duckdb.Error, sqlite3.Error, pyarrow.ArrowException) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         # Neither the SQL, which is ours, nor advice on options that nobody can set.
@@ -238,13 +263,17 @@ def _stage_database(db: duckdb.DuckDBPyConnection, name: str, source: Source, fo
         raise TableError(f"{path}: is neither a DuckDB nor a SQLite database")
     _check_query(db, str(source), query)
     other = quoted(f"database of {name}")
-    db.execute(f"ATTACH {literal(str(path))} AS {other} (READ_ONLY)")
+    db.execute(f"ATTACH {literal(str(path.absolute()))} AS {other} (READ_ONLY)")
     try:
         _check_table(
             source, [str(row[0]) for row in db.execute(f"SHOW TABLES FROM {other}").fetchall()]
         )
         db.execute(f"USE {other}")
-        db.execute(f"CREATE TABLE memory.main.{quoted(name)} AS {query}")
+        # By way of a view, which, unlike a table, DuckDB lets no COPY hide in.
+        db.execute(f'CREATE OR REPLACE TEMP VIEW "asked" AS {query}')
+        _check_plan(db, str(source), "asked")
+        db.execute(f'CREATE TABLE memory.main.{quoted(name)} AS SELECT * FROM "asked"')
+        db.execute('DROP VIEW temp."asked"')
     finally:
         db.execute("USE memory")
         db.execute(f"DETACH {other}")
@@ -286,6 +315,13 @@ def _check_query(db: duckdb.DuckDBPyConnection, where: str, query: str) -> None:
         raise TableError(f"{where}: expected one query that selects rows, got {short(query)}")
 
 
+def _check_plan(db: duckdb.DuckDBPyConnection, where: str, view: str) -> None:
+    """Nor does it call what runs statements from texts, be it in a view of somebody's database."""
+    for _, plan in ask(db, f"EXPLAIN (FORMAT json) SELECT * FROM {quoted(view)}"):
+        if called := REFUSED.search(plan):
+            raise TableError(f"{where}: a query may not use {called[1].lower()}")
+
+
 def _check_table(source: Source, known: list[str]) -> None:
     if source.table is not None and source.table not in known:
         listed = ", ".join(map(repr, sorted(known))) or "none at all"
@@ -302,7 +338,7 @@ def tables_of(path: Path) -> list[str]:
                 return sorted(str(row[0]) for row in rows)
             finally:
                 connection.close()
-        with duckdb.connect(str(path), read_only=True) as db:
+        with duckdb.connect(str(path.absolute()), read_only=True, config=CONFIG) as db:
             return sorted(str(row[0]) for row in db.execute("SHOW TABLES").fetchall())
 
 
