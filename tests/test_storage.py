@@ -241,7 +241,8 @@ def test_what_is_removed_is_what_was_committed(tmp_path):
         commit(tmp_path / "a", value, keep=True)
         commit(tmp_path / "b", value, keep=True)
     (tmp_path / "b" / "notes.txt").write_text("mine")
-    for name in "ab":
+    commit(tmp_path / "c", 1)  # with none before it
+    for name in "abc":
         storage.remove(tmp_path / name, "model")
     assert names(tmp_path) == {"b"}
     assert names(tmp_path / "b") == {"notes.txt"}
