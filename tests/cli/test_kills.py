@@ -44,10 +44,19 @@ class Fit:
         self.process = subprocess.Popen(wanted, env=environ, text=True, **streams)
 
     def _model(self) -> set[str]:
-        place = self.output
-        return (
-            {path.name for path in place.iterdir() if path.is_file()} if place.is_dir() else set()
+        """Files of a model; not the one that tells whether the folder can be written."""
+        words = (
+            "weights",
+            ".weights",
+            "embeddings",
+            ".embeddings",
+            "links",
+            ".links",
+            ".model.json",
         )
+        place = self.output
+        names = (path.name for path in place.iterdir()) if place.is_dir() else ()
+        return {name for name in names if name.startswith(words)}
 
     def _checkpoint(self) -> int:
         path = self.output / "checkpoint" / "checkpoint.json"
