@@ -281,8 +281,18 @@ def test_a_view_that_is_taken_whole_is_encoded_once():
     assert batch.shared is True
     assert [nodes.tolist() for _, nodes in batch.inputs] == [[0, 1, 2, 3, 4, 5]]
     assert batch.left.log_weight.dtype == np.float32
+    graph, _ = tiny((6, 6), [(0, 1, 1.0), (2, 3, 2.0)], within=True)
+    batch = next(iter(BlockSampler(graph, n_links=4, n_uniform=4, rng=np.random.default_rng(0))))
+    assert batch.link_weights.dtype == np.float32
     batch = next(iter(BlockSampler(graph, n_links=2, n_uniform=2, rng=np.random.default_rng(0))))
     assert batch.shared is False
+    assert batch.left.log_weight.dtype == np.float32
+
+
+def test_of_two_pairs_both_are_drawn():
+    graph, _ = two_pairs()
+    batches = iter(BlockSampler(graph, n_links=2, n_uniform=1, rng=np.random.default_rng(0)))
+    assert {next(batches).pair for _ in range(100)} == set(graph.links)
 
 
 def test_within_a_view_a_node_never_meets_itself():

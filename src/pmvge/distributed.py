@@ -7,6 +7,7 @@ their losses: R processes make blocks of R times as many links. All hold the sam
 from __future__ import annotations
 
 import atexit
+import gc
 import hashlib
 import os
 from collections.abc import Callable
@@ -212,4 +213,5 @@ def join(device: torch.device) -> World:
 
 def _leave() -> None:
     if distributed.is_initialized():
+        gc.collect()  # what still holds the group would keep its threads to the bitter end
         distributed.destroy_process_group()
