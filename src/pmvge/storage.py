@@ -54,7 +54,9 @@ def commit(
             try:
                 for label, write in parts.items():
                     files[label] = _write_part(folder, label, write)
-                _write_manifest(folder, kind, {**content, "files": files}, keep=keep and before)
+                _write_manifest(
+                    folder, kind, {**content, "files": files}, keep=keep and bool(before)
+                )
             except (Exception, KeyboardInterrupt):
                 _discard(folder, kind, parts, files)  # a full disk has no room for halves
                 raise
@@ -63,7 +65,7 @@ def commit(
         raise StorageError(f"{folder}: cannot write the {kind}: {error}") from error
 
 
-def _write_manifest(folder: Path, kind: str, content: Mapping[str, Any], *, keep: Any) -> None:
+def _write_manifest(folder: Path, kind: str, content: Mapping[str, Any], *, keep: bool) -> None:
     manifest = {"format": FORMAT, "kind": kind, **content}
     manifest["checksum"] = _checksum(manifest)
     partial = folder / f".{kind}.json.partial"
@@ -82,13 +84,8 @@ def _discard(
     folder: Path, kind: str, parts: Iterable[str], files: Mapping[str, Mapping[str, Any]]
 ) -> None:
     """Remove what a commit has written that came to nothing."""
-    named = {
-        entry["name"]
-        for k in (kind, f"{kind}-before")
-        for entry in _files_before(folder, k).values()
-    }
     halves = {f".{name}.partial" for name in (*parts, f"{kind}.json")}
-    for name in halves | {entry["name"] for entry in files.values()} - named:
+    for name in halves | ({entry["name"] for entry in files.values()} - _named(folder, kind)):
         with suppress(OSError):
             (folder / name).unlink()
 
@@ -99,9 +96,8 @@ def remove(folder: Path, kind: str) -> None:
     First the manifests: a removal that is cut short leaves files behind, but none that is named.
     """
     with suppress(OSError), _one_writer(folder):
-        kinds = (kind, f"{kind}-before")
-        named = {entry["name"] for k in kinds for entry in _files_before(folder, k).values()}
-        for name in (*(f"{k}.json" for k in kinds), *sorted(named)):
+        named = sorted(_named(folder, kind))
+        for name in (f"{kind}.json", f"{kind}-before.json", *named):
             (folder / Path(name).name).unlink(missing_ok=True)
         folder.rmdir()
 
@@ -176,6 +172,15 @@ def _files_before(folder: Path, kind: str) -> dict[str, dict[str, Any]]:
         return dict(_read_manifest(folder, kind)["files"])
     except (StorageError, KeyError, TypeError, ValueError):
         return {}
+
+
+def _named(folder: Path, kind: str) -> set[str]:
+    """The files that there is a manifest for, the current one or the one before it."""
+    kinds = (kind, f"{kind}-before")
+    try:
+        return {str(e["name"]) for k in kinds for e in _files_before(folder, k).values()}
+    except (KeyError, TypeError):  # forged
+        return set()
 
 
 def put_back(folder: Path, kind: str) -> None:
