@@ -30,7 +30,7 @@ from pmvge.tables import (
     read_rows,
     read_tables,
 )
-from pmvge.tables.sources import ask, literal, quoted, workbench
+from pmvge.tables.workbench import ask, literal, quoted, workbench
 
 # OWNED becomes the name of a file that must not come to be.
 HOSTILE = [

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from pmvge.tables.sources import as_source, ask, stage, workbench
+from pmvge.tables.sources import as_source
+from pmvge.tables.staging import stage
+from pmvge.tables.workbench import ask, workbench
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import pytest
 from pmvge.errors import TableError
 from pmvge.tables import LinkTable, Project, ViewTable, graph_from_frames, read_tables
 from pmvge.tables.guess import names_view
-from pmvge.tables.sources import as_source, workbench
+from pmvge.tables.sources import as_source
+from pmvge.tables.workbench import workbench
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -216,7 +217,7 @@ def test_one_column_makes_no_links() -> None:
 
 def test_profiles_are_of_the_first_rows_only(tmp_path) -> None:
     from pmvge.tables import profile
-    from pmvge.tables.sources import stage
+    from pmvge.tables.staging import stage
 
     rows = "\n".join(map(str, range(profile.SAMPLE)))
     (tmp_path / "t.csv").write_text(f"x\n{rows}\nword\n")

@@ -7,10 +7,10 @@ import threading
 import duckdb
 import pytest
 
-from pmvge.tables import read_project, read_tables, sources
+from pmvge.tables import read_project, read_tables, staging
 from pmvge.tables.recipe import batches
 from pmvge.tables.sketch import sketch_project
-from pmvge.tables.sources import ask, readable, workbench
+from pmvge.tables.workbench import ask, readable, workbench
 
 LONG = "SELECT count(*) AS n FROM range(300000000) WHERE hash(range) % 7 = 3"
 
@@ -58,7 +58,7 @@ def test_what_duckdb_calls_an_interrupt_is_no_table_to_be_skipped(
         raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
 
     write("t.csv", "id,b\n1,2\n")
-    monkeypatch.setattr(sources, "_scan_files", interrupted)
+    monkeypatch.setattr(staging, "scan_files", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sketch_project(tmp_path)
 

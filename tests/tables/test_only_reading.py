@@ -5,7 +5,7 @@ import pytest
 
 from pmvge.errors import TableError
 from pmvge.tables import Source
-from pmvge.tables.sources import workbench
+from pmvge.tables.workbench import workbench
 
 COPY = "WITH x AS (COPY (SELECT 1) TO '{0}/evil') SELECT 1 AS a"
 SERIALIZED = "json_execute_serialized_sql(json_serialize_sql('" + COPY.replace("'", "''") + "'))"

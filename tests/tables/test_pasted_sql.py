@@ -25,7 +25,7 @@ QUOTING = {"quoted", "literal"}
 MAKERS = {
     "_number_facts": "tables/profile.py",
     "_plain": "tables/casts.py",
-    "_scan_files": "tables/sources.py",
+    "scan_files": "tables/files.py",
     "_text": "tables/casts.py",
     "_weight": "tables/joining.py",
     "_whole": "tables/casts.py",
@@ -41,10 +41,10 @@ METHODS = {"execute": 0, "executemany": 0, "executescript": 0, "from_query": 0, 
 FUNCTIONS = {"ask": 1, "batches": 1}
 # What else there may be: (file, function, expression), and why.
 GRANTED = {
-    ("tables/sources.py", "stage", "source.query"): "the user's own SQL, of the project file",
-    ("tables/sources.py", "_stage_database", "source.query"): "the same",
-    ("tables/sources.py", "_copy_sqlite", "query"): "what _stage_database made",
-    ("tables/sources.py", "ask", "query"): "whoever asks is looked at",
+    ("tables/staging.py", "stage", "source.query"): "the user's own SQL, of the project file",
+    ("tables/databases.py", "stage_database", "source.query"): "the same",
+    ("tables/databases.py", "_copy_sqlite", "query"): "what stage_database made",
+    ("tables/workbench.py", "ask", "query"): "whoever asks is looked at",
     ("tables/recipe.py", "batches", "query"): "the same",
     ("tables/profile.py", "_ask_all", "facts"): "what _number_facts and _word_facts made",
 }

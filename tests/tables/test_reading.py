@@ -16,7 +16,7 @@ from pmvge.tables import (
     graph_from_frames,
     read_graph,
     read_tables,
-    sources,
+    workbench,
 )
 
 PROJECT = """
@@ -131,7 +131,7 @@ def test_neither_threads_nor_the_order_of_many_rows_matter(tmp_path, same, monke
         def with_threads(*args, threads=threads, config, **options):
             return connect(*args, config=config | {"threads": threads}, **options)
 
-        monkeypatch.setattr(sources.duckdb, "connect", with_threads)
+        monkeypatch.setattr(workbench.duckdb, "connect", with_threads)
         project = large(tmp_path, np.random.default_rng(0), shuffled)
         graphs.append(read_tables(project).graph)
     assert graphs[0].ids["v"].tolist() == list(range(150_000))

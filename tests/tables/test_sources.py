@@ -13,7 +13,8 @@ import pytest
 
 from pmvge.errors import TableError
 from pmvge.tables import Source
-from pmvge.tables.sources import as_source, tables_of
+from pmvge.tables.databases import tables_of
+from pmvge.tables.sources import as_source
 
 TABLE = [("007", "x"), ("2", None)]
 

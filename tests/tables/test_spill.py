@@ -23,8 +23,8 @@ from pmvge.tables import (
     mapped,
     read_graph,
     read_tables,
-    sources,
     views,
+    workbench,
 )
 
 N = 20_000  # more than one batch
@@ -232,7 +232,7 @@ def test_duckdb_works_within_its_memory_in_the_folder(tmp_path, monkeypatch) -> 
     connect = duckdb.connect
     limits = {"memory_limit": "100MB", "threads": 1}
     monkeypatch.setattr(
-        sources.duckdb, "connect", lambda *a, config: connect(*a, config=config | limits)
+        workbench.duckdb, "connect", lambda *a, config: connect(*a, config=config | limits)
     )
     seen = []
     encoded = views.encoded

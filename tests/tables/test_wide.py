@@ -7,7 +7,8 @@ import pytest
 from pmvge.errors import TableError
 from pmvge.tables import LinkTable, Source, ViewTable, casts, guess, profile
 from pmvge.tables.profile import Profile
-from pmvge.tables.sources import ask, stage, workbench
+from pmvge.tables.staging import stage
+from pmvge.tables.workbench import ask, workbench
 
 MANY = 450
 

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 import duckdb
 
 from pmvge.errors import TableError, short
-from pmvge.tables.sources import ask, quoted, readable
+from pmvge.tables.workbench import ask, quoted, readable
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")

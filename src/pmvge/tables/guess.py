@@ -15,7 +15,7 @@ from pmvge.links import Pair
 from pmvge.tables.casts import check_column
 from pmvge.tables.profile import Profile, profiles, share_within
 from pmvge.tables.project import Feature, LinkTable, Project, ViewTable
-from pmvge.tables.sources import apart, readable
+from pmvge.tables.workbench import apart, readable
 
 LABELS = ("label", "labels", "class", "target")
 WEIGHTS = ("weight", "rating", "count", "counts", "score", "value", "strength", "times", "quantity",

@@ -14,7 +14,7 @@ from pmvge.errors import TableError, short
 from pmvge.ids import Ids
 from pmvge.tables.casts import as_id, check_column
 from pmvge.tables.project import LinkTable
-from pmvge.tables.sources import apart, ask, literal, quoted, readable
+from pmvge.tables.workbench import apart, ask, literal, quoted, readable
 
 Triple = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 

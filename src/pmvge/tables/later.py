@@ -20,7 +20,9 @@ from pmvge.tables.casts import as_id, check_casts, check_column, id_type
 from pmvge.tables.joining import Joined, join_links, register_ids
 from pmvge.tables.project import LinkTable
 from pmvge.tables.recipe import Recipe, batches
-from pmvge.tables.sources import as_source, quoted, readable, stage, workbench
+from pmvge.tables.sources import as_source
+from pmvge.tables.staging import stage
+from pmvge.tables.workbench import quoted, readable, workbench
 
 Known = Mapping[str, Any] | None  # a model's ``tables_``
 

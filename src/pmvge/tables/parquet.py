@@ -19,8 +19,9 @@ from pmvge.errors import ParameterError, TableError, choose
 from pmvge.features import all_finite
 from pmvge.ids import Ids
 from pmvge.tables.casts import check_column
+from pmvge.tables.files import PARQUET, find
 from pmvge.tables.mapped import Progress, made_from, open_features, states, write_features
-from pmvge.tables.sources import PARQUET, find, readable
+from pmvge.tables.workbench import readable
 
 NUMBERS = 1 << 20  # converted at once
 BUFFER = 1 << 20  # bytes read at once: a row group may be as large as a file

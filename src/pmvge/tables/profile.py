@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 
 from pmvge.tables.casts import as_id, is_wrong
-from pmvge.tables.sources import ask, quoted
+from pmvge.tables.workbench import ask, quoted
 
 SAMPLE = 20_000  # rows looked at,
 VALUES = 2_000_000  # or fewer of wide tables: about so many values

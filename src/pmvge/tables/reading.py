@@ -19,9 +19,10 @@ from pmvge.links import Pair
 from pmvge.tables.guess import complete, raw_links, raw_view
 from pmvge.tables.joining import Joined, Triple, join_links
 from pmvge.tables.project import LinkTable, Project, ViewTable, read_project
-from pmvge.tables.sources import stage, workbench
 from pmvge.tables.spill import spill_folder
+from pmvge.tables.staging import stage
 from pmvge.tables.views import View, collect_ids, places_of, read_view, stage_view
+from pmvge.tables.workbench import workbench
 
 
 class DroppedRows(UserWarning):

@@ -18,7 +18,7 @@ from pmvge.tables import blocks
 from pmvge.tables.blocks import Block, Matrix, Notes
 from pmvge.tables.casts import cast, check_column
 from pmvge.tables.project import Feature, ViewTable
-from pmvge.tables.sources import BATCH, ask, quoted
+from pmvge.tables.workbench import BATCH, ask, quoted
 
 WIDEST = 1 << 20  # columns of a dense row
 

@@ -12,6 +12,8 @@ import duckdb
 
 from pmvge.errors import TableError
 from pmvge.links import Pair
+from pmvge.tables.databases import tables_of
+from pmvge.tables.files import CSV, PARQUET
 from pmvge.tables.guess import (
     TIMES,
     WEIGHTS,
@@ -22,16 +24,9 @@ from pmvge.tables.guess import (
 )
 from pmvge.tables.profile import Profile, profiles, share_within
 from pmvge.tables.project import LinkTable, Project, ViewTable
-from pmvge.tables.sources import (
-    CSV,
-    DATABASES,
-    PARQUET,
-    Source,
-    readable,
-    stage,
-    tables_of,
-    workbench,
-)
+from pmvge.tables.sources import DATABASES, Source
+from pmvge.tables.staging import stage
+from pmvge.tables.workbench import readable, workbench
 
 ENDS = [  # what the two columns of an edge list are called
     {"source", "target"},

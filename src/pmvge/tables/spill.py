@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from pmvge.errors import StorageError
 from pmvge.storage import make_folder
 from pmvge.tables.blocks import Notes
+from pmvge.tables.files import find
 from pmvge.tables.learned import read_recipe
 from pmvge.tables.mapped import made_from, open_features, states, write_features
 from pmvge.tables.project import Feature, ViewTable
 from pmvge.tables.recipe import Recipe
-from pmvge.tables.sources import Source, find, readable
+from pmvge.tables.sources import Source
+from pmvge.tables.workbench import readable
 from pmvge.version import __version__
 
 

@@ -22,8 +22,8 @@ from pmvge.tables.guess import raw_links, raw_view
 from pmvge.tables.joining import IdTable
 from pmvge.tables.project import Project, ViewTable
 from pmvge.tables.recipe import Recipe, encoded, expand, fit_recipe, gathered
-from pmvge.tables.sources import apart, ask, quoted, readable
 from pmvge.tables.spill import Place, missing_values
+from pmvge.tables.workbench import apart, ask, quoted, readable
 
 COLOURS = 30  # categories that a label may have to be told apart in a report
 
