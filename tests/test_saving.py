@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -249,6 +250,30 @@ def test_so_it_is_if_files_are_gone(two, tmp_path):
         return storage.read_tensors(parts["weights.safetensors"])
 
     assert of_one_save(tmp_path, read).keys() == new._fitted.network.state_dict().keys()
+
+
+def test_load_reads_again_if_files_are_gone(two, tmp_path, monkeypatch):
+    old, new = two
+    old.save(tmp_path)
+    read_tensors = storage.read_tensors
+    saved = []
+
+    def after_a_save(path):
+        if not saved:
+            saved.append(new.save(tmp_path))
+        return read_tensors(path)
+
+    monkeypatch.setattr(storage, "read_tensors", after_a_save)
+    assert PMvGE.load(tmp_path).random_state == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")
+def test_a_pipe_is_not_waited_for(two, tmp_path):
+    two[0].save(tmp_path)
+    (tmp_path / "model.json").unlink()
+    os.mkfifo(tmp_path / "model.json")
+    with pytest.raises(StorageError, match="is not a file"):
+        PMvGE.load(tmp_path)
 
 
 def test_an_error_of_a_folder_that_stays_is_told_at_once(two, tmp_path):

@@ -27,7 +27,7 @@ from pmvge.ids import Ids, trained_positions
 from pmvge.links import Pair
 from pmvge.network import ViewSchema, describe_choice, embed_rows
 from pmvge.progress import passing
-from pmvge.saving import load_model, save_model
+from pmvge.saving import load_model, of_one_save, save_model
 
 Encoder = str | EncoderSpec | dict[str, str | EncoderSpec | nn.Module]
 
@@ -452,7 +452,7 @@ class PMvGE(BaseEstimator):
         ``encoders`` gives back modules of your own, ``{view: module}``, whose weights are then
         loaded: the folder holds no code.
         """
-        parameters, fitted = load_model(Path(path), encoders or {})
+        parameters, fitted = of_one_save(Path(path), partial(load_model, encoders=encoders or {}))
         try:
             model = cls(**parameters)
             model._take(fitted)

@@ -144,8 +144,9 @@ def of_one_save(folder: Path, read: Callable[[Path], T]) -> T:
 
 
 def _manifest(folder: Path) -> bytes | None:
+    path = folder / "model.json"
     try:
-        return (folder / "model.json").read_bytes()
+        return path.read_bytes() if path.is_file() else None  # a pipe would never end
     except OSError:
         return None  # what is wrong is said by those who need it
 

@@ -213,7 +213,8 @@ def test_a_run_goes_on_where_it_stopped_and_its_results_are_read(tmp_path, monke
     job = next(tmp_path.glob("jobs/LPP*"))
     whole = json.loads(job.read_text())
     deep = "[" * 100_000
-    for damaged in ("{", "[]", deep, *(json.dumps(whole | {"result": r}) for r in ({}, None, 3))):
+    changes = [{"result": {}}, {"result": None}, {"result": 3}, {"seconds": "?"}, {"seconds": -1}]
+    for damaged in ("{", "[]", deep, *(json.dumps(whole | change) for change in changes)):
         job.write_text(damaged)
         assert len(missing_jobs(made, tmp_path)) == 1
     # The same papers with other words are other data.

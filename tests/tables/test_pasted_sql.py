@@ -33,7 +33,7 @@ MAKERS = {
     "as_id": "tables/casts.py",
     "cast": "tables/casts.py",
     "is_wrong": "tables/casts.py",
-    "selection": "tables/recipe.py",
+    "typed": "tables/casts.py",
 }
 OF_PIECES = {"_text", "_whole"}  # of these the arguments are SQL already
 # Where SQL is executed, and at which place of the arguments it stands.
@@ -46,6 +46,9 @@ GRANTED = {
     ("tables/databases.py", "_copy_sqlite", "query"): "what stage_database made",
     ("tables/workbench.py", "ask", "query"): "whoever asks is looked at",
     ("tables/recipe.py", "batches", "query"): "the same",
+    ("tables/casts.py", "typed", "others"): "ids and labels, made by as_id and quoted",
+    ("tables/views.py", "stage_view", "rows"): "what typed made",
+    ("tables/later.py", "read_rows", "rows"): "the same",
     ("tables/profile.py", "_ask_all", "facts"): "what _number_facts and _word_facts made",
 }
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -74,7 +77,7 @@ class Reader:
                 if (statement := executed(node)) is not None:
                     found += [*self.pasted(statement, Place(function))]
                 makes = MAKERS.get(function.name) == self.file
-                if isinstance(node, ast.Return) and makes and node.value:
+                if isinstance(node, ast.Return | ast.Yield) and makes and node.value:
                     many = isinstance(node.value, ast.Tuple)
                     look = self.pasted_each if many else self.pasted
                     found += [*look(node.value, Place(function))]
@@ -139,6 +142,9 @@ class Reader:
                 yield from self.pasted(one, replace(at, loops=(*loops, *at.loops)))
             case ast.Call(ast.Name("map"), [ast.Name(name), *_]) if name in QUOTING:
                 return
+            case ast.BinOp(left, _, right):
+                yield from self.pasted_each(left, at)
+                yield from self.pasted_each(right, at)
             case ast.Call(ast.Attribute(inner, "values"), []) | ast.Subscript(inner):
                 yield from self.pasted_each(inner, at)
             case ast.Name(name):
@@ -231,6 +237,7 @@ def test_nothing_is_pasted(path: Path) -> None:
         'names = [quoted(table)]\n    names.append(value)\n    ask(db, ", ".join(names))',
         'ask(db, "SELECT " + ", ".join(c for c in columns))',
         'ask(db, "SELECT " + ", ".join(columns))',
+        'ask(db, "SELECT " + ", ".join([quoted(column)] + columns))',
         'a, b = quoted(table), value\n    ask(db, f"SELECT {b} FROM {a}")',
         'for one in columns:\n        ask(db, f"SELECT {one}")',
         'what = quoted(table) if value else table\n    ask(db, f"SELECT {what}")',

@@ -20,6 +20,7 @@ from pmvge.tables import (
     Project,
     Source,
     ViewTable,
+    casts,
     mapped,
     read_graph,
     read_tables,
@@ -122,8 +123,8 @@ def test_what_was_made_is_all_that_is_read(folder, same, monkeypatch) -> None:
     """The second time, columns that are only features are not even selected."""
     first = read_tables(project(folder), spill=folder / "spill")
     asked = []
-    cast = views.cast
-    monkeypatch.setattr(views, "cast", lambda c, *rest: asked.append(c) or cast(c, *rest))
+    cast = casts.cast
+    monkeypatch.setattr(casts, "cast", lambda c, *rest: asked.append(c) or cast(c, *rest))
     equal(read_tables(project(folder), spill=folder / "spill"), first, same)
     assert asked == ["kind"]
 

@@ -2,13 +2,25 @@
 
 import itertools
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from pmvge.errors import TableError
-from pmvge.tables import LinkTable, Source, ViewTable, casts, guess, profile
+from pmvge.tables import (
+    LinkTable,
+    Project,
+    Source,
+    ViewTable,
+    casts,
+    guess,
+    profile,
+    read_tables,
+    rows_of,
+)
 from pmvge.tables.profile import Profile
 from pmvge.tables.staging import stage
-from pmvge.tables.workbench import ask, workbench
+from pmvge.tables.workbench import ask, quoted, workbench
 
 MANY = 450
 
@@ -45,6 +57,47 @@ def test_casts_are_checked_in_parts(asked, tmp_path) -> None:
         with pytest.raises(TableError, match=f"column 'c{MANY - 1}': expected numbers"):
             casts.check_casts(db, "here", "raw", dict.fromkeys(types, "numeric"), types)
     assert max(query.count("count_if") for query in asked) <= casts.PART
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_columns_in_parts_are_the_same_rows(named, tmp_path, monkeypatch) -> None:
+    """A view, and later rows of it, whether a statement has all of their columns or three."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "key": rng.permutation(50_000),  # more than one of DuckDB's row groups
+            "one": rng.normal(size=50_000).round(3).astype(str),
+            "kind": rng.choice(["a", "b", None], 50_000),
+            "on": rng.choice(["true", "False"], 50_000),
+            "far": rng.choice(["1e400", "nan", "-2"], 50_000),
+            "day": rng.choice(["2020-01-01", "1999-12-31"], 50_000),
+        }
+    )
+    kinds = {"one": "numeric", "kind": "category", "on": "numeric", "far": "numeric", "day": "date"}
+    links = pd.DataFrame({"v": [3, 5], "w": ["x", "y"]})
+    project = Project(
+        {"v": ViewTable(frame, id="key", features=kinds, labels=("day",)), "w": ViewTable()},
+        {("v", "w"): LinkTable(links, columns=("v", "w"))},
+    )
+    new = frame if named else frame.drop(columns="key")
+
+    def read():
+        found = read_tables(project)
+        return found, rows_of(found.graph.tables, "v", new)
+
+    whole, (ids, X) = read()
+    statements = []
+    monkeypatch.setattr(casts, "PART", 3)
+    monkeypatch.setattr(casts, "quoted", lambda name: statements.append(name) or quoted(name))
+    parts, (ids_in_parts, X_in_parts) = read()
+    assert any(name.startswith("part 3 of ") for name in statements)
+    np.testing.assert_array_equal(parts.graph.views["v"], whole.graph.views["v"])
+    np.testing.assert_array_equal(parts.labels["v"]["day"], whole.labels["v"]["day"])
+    np.testing.assert_array_equal(ids_in_parts, ids)
+    np.testing.assert_array_equal(X_in_parts, X)
+    order = frame["key"] if named else np.arange(50_000)
+    np.testing.assert_array_equal(ids, order)
+    np.testing.assert_array_equal(whole.graph.views["v"][frame["key"]], X)
 
 
 def test_not_all_pairs_of_columns_are_compared(monkeypatch) -> None:

@@ -173,6 +173,7 @@ def read_jobs(experiment: Experiment, folder: Path) -> dict[Job, dict[str, Any]]
             content = json.loads(_path(folder, job).read_text())
             ours = content["fingerprint"] == experiment.fingerprint(job)
             whole = experiment.is_result(content["result"]) and "versions" in content["made_with"]
+            whole = whole and content["seconds"] >= 0
             if ours and whole and content["job"] == [job.row, job.column]:
                 found[job] = content
         except (OSError, ValueError, KeyError, TypeError, RecursionError):

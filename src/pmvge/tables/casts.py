@@ -7,7 +7,8 @@ are days, categories and texts are VARCHAR, vectors are lists of DOUBLE, or of F
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 import duckdb
@@ -18,7 +19,7 @@ from pmvge.tables.workbench import ask, quoted, readable
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
 _EXACT = 2**53  # up to here every whole number is a double
-PART = 200  # columns asked about at once: statements get slow faster than they get long
+PART = 200  # columns in one statement: statements get slow faster than they get long
 _PLAIN_INTEGER = r"-?[1-9]\d*|0"
 _INTEGER_LIKE = r"-?\d+(\.0+)?"  # what a whole number may have become on its way
 
@@ -39,11 +40,11 @@ _EXPECTED = {
 }
 
 
-def check_column(where: str, column: str, columns: Iterable[str]) -> str:
+def check_column(where: str, column: str, columns: Collection[str]) -> str:
     """The column, if it is there; else an error with the names closest to it."""
-    known = list(columns)
-    if column in known:
+    if column in columns:
         return column
+    known = list(columns)
     near = get_close_matches(column, known, n=3, cutoff=0.5)
     hint = f"; did you mean {' or '.join(map(short, near))}?" if near else ""
     listed = ", ".join(map(short, known[:12])) + (", ..." if len(known) > 12 else "")
@@ -115,6 +116,37 @@ def check_casts(
                     f"{where}: column {column!r}: expected {_EXPECTED[kinds[column]]}, but "
                     f"{count:,} values are something else, such as {short(example)}"
                 )
+
+
+@contextmanager
+def typed(
+    db: duckdb.DuckDBPyConnection,
+    raw: str,
+    others: list[str],
+    kinds: Mapping[str, str],
+    types: Mapping[str, str],
+) -> Iterator[str]:
+    """The SQL of a table's rows: other expressions, and each typed column as ``feature NAME``.
+
+    Columns beyond ``PART`` are brought to their types in parts, which are laid side by side then.
+    """
+    columns = others + [
+        f"{cast(c, kind, types)} AS {quoted(f'feature {c}')}" for c, kind in kinds.items()
+    ]
+    if len(columns) <= PART:
+        yield f"SELECT {', '.join(columns)} FROM {quoted(raw)}"
+        return
+    rows = quoted(f"rows of {raw}")  # files are read once, not once for every part
+    db.execute(f"CREATE TEMP TABLE {rows} AS SELECT * FROM {quoted(raw)}")
+    parts: list[str] = []
+    for at in range(0, len(columns), PART):
+        parts.append(quoted(f"part {at} of {raw}"))
+        part = ", ".join(columns[at : at + PART])
+        db.execute(f"CREATE TEMP TABLE {parts[-1]} AS SELECT {part} FROM {rows}")
+    db.execute(f"DROP TABLE {rows}")
+    yield f"SELECT * FROM {' POSITIONAL JOIN '.join(parts)}"
+    for table in parts:
+        db.execute(f"DROP TABLE {table}")
 
 
 # -- ids ----------------------------------------------------------------------------------------

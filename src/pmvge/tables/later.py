@@ -16,7 +16,7 @@ from pmvge.ids import Ids
 from pmvge.link_tables import parse_links
 from pmvge.links import Links, Pair
 from pmvge.tables.blocks import Notes
-from pmvge.tables.casts import as_id, check_casts, check_column, id_type
+from pmvge.tables.casts import as_id, check_casts, check_column, id_type, typed
 from pmvge.tables.joining import Joined, join_links, register_ids
 from pmvge.tables.project import LinkTable
 from pmvge.tables.recipe import Recipe, batches
@@ -45,26 +45,28 @@ def read_rows(
         with readable(where):
             column = _id_column(where, known["id"], recipe, types)
             if column is None:
-                selection = ["row_number() OVER () - 1 AS id"]
+                others = ["row_number() OVER () - 1 AS id"]
                 if notes is not None:
                     notes[str(known["id"]), "numbered"] += 1
             else:
                 ours = known.get("ids") == "text"  # then 12 is '12', among whatever else
                 kind = "VARCHAR" if ours else id_type(db, [("raw", column, types)])
-                selection = [f"{as_id(column, types, kind)} AS id"]
-            if recipe is not None:
-                selection.append(recipe.selection(where, types))
-                check_casts(db, where, "raw", recipe.kinds, types)
+                others = [f"{as_id(column, types, kind)} AS id"]
+            kinds = {} if recipe is None else recipe.kinds
+            for needed in kinds:
+                check_column(where, needed, types)
+            check_casts(db, where, "raw", kinds, types)
             counted: Notes = Notes() if notes is None else notes
             start = 0
-            for batch in batches(db, f"SELECT {', '.join(selection)} FROM raw"):
-                ids = batch["id"]
-                if ids.null_count:
-                    raise TableError(f"{where}: row {start + 1} or a later one has an empty id")
-                start += len(ids)
-                values = ids.to_numpy(zero_copy_only=False)
-                values = values.astype(str) if values.dtype == object else values
-                yield values, None if recipe is None else recipe.encode(batch, counted)
+            with typed(db, "raw", others, kinds, types) as rows:
+                for batch in batches(db, rows):
+                    ids = batch["id"]
+                    if ids.null_count:
+                        raise TableError(f"{where}: row {start + 1} or a later one has an empty id")
+                    start += len(ids)
+                    values = ids.to_numpy(zero_copy_only=False)
+                    values = values.astype(str) if values.dtype == object else values
+                    yield values, None if recipe is None else recipe.encode(batch, counted)
         if not start:
             raise TableError(f"{where}: the table has no rows")
 

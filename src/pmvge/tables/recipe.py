@@ -16,7 +16,7 @@ from pmvge.errors import TableError
 from pmvge.features import Features
 from pmvge.tables import blocks
 from pmvge.tables.blocks import Block, Matrix, Notes
-from pmvge.tables.casts import cast, check_column
+from pmvge.tables.casts import check_column
 from pmvge.tables.project import Feature, ViewTable
 from pmvge.tables.workbench import BATCH, ask, quoted
 
@@ -40,15 +40,6 @@ class Recipe:
     def width(self) -> int:
         """Number of features."""
         return sum(block.width for block in self.blocks)
-
-    def selection(self, where: str, types: Mapping[str, str]) -> str:
-        """The SQL of all columns that are read."""
-        kinds = self.kinds
-        for column in kinds:
-            check_column(where, column, types)
-        return ", ".join(
-            f"{cast(c, kind, types)} AS {quoted(f'feature {c}')}" for c, kind in kinds.items()
-        )
 
     def encode(self, batch: Mapping[str, pyarrow.Array], notes: Notes) -> Matrix:
         """Features (rows, width) of a batch, whose columns are called ``feature NAME``."""

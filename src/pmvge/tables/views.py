@@ -17,7 +17,7 @@ from pmvge.features import Features
 from pmvge.ids import Ids
 from pmvge.links import Pair
 from pmvge.tables.blocks import Category, Notes
-from pmvge.tables.casts import as_id, cast, check_casts, check_column, id_type
+from pmvge.tables.casts import as_id, check_casts, check_column, id_type, typed
 from pmvge.tables.guess import raw_links, raw_view
 from pmvge.tables.joining import IdTable
 from pmvge.tables.project import Project, ViewTable
@@ -74,16 +74,13 @@ def stage_view(
     with readable(where):
         kind = id_type(db, [(raw, column, types)])
         check_casts(db, where, raw, kinds, types)
-        selection = [f"{as_id(column, types, kind)} AS id"]
-        selection += [f"{cast(c, kinds[c], types)} AS {quoted(f'feature {c}')}" for c in kinds]
+        others = [f"{as_id(column, types, kind)} AS id"]
         for label in table.labels:
             check_column(where, label, types)
-            selection.append(f"CAST({quoted(label)} AS VARCHAR) AS {quoted(f'label {label}')}")
+            others.append(f"CAST({quoted(label)} AS VARCHAR) AS {quoted(f'label {label}')}")
         staged = f"view {apart(name)}"
-        db.execute(
-            f"CREATE TABLE {quoted(staged)} AS SELECT {', '.join(selection)} "
-            f"FROM {quoted(raw)} ORDER BY id"
-        )
+        with typed(db, raw, others, kinds, types) as rows:
+            db.execute(f"CREATE TABLE {quoted(staged)} AS {rows} ORDER BY id")
         _check_ids(db, where, staged, column)
     return IdTable(name, staged, kind)
 
