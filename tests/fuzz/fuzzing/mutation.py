@@ -126,6 +126,15 @@ def _ends(rng: random.Random, data: bytes, other: bytes) -> bytes:
     return data[:half] + data[half:].replace(b"\n", end)
 
 
+def _widen(rng: random.Random, data: bytes, other: bytes) -> bytes:
+    """Have more columns, or very many."""
+    names, *rows = data.splitlines()[:1000] or [b""]
+    more = range(rng.choice((5, 250)))
+    cells = b"".join(b"," + rng.choice((b"1", b"0.5", b"x", b"")) for _ in more)
+    names += b"".join(b",more %d" % i for i in more)
+    return b"\n".join([names, *(row + cells for row in rows)])
+
+
 def _nest(rng: random.Random, data: bytes, other: bytes) -> bytes:
     """Open far more than is closed."""
     deep = rng.choice((b"[", b"{", b"(", b'{"a":', b"[[", b"a.")) * rng.choice((50, 1500, 30_000))
@@ -149,8 +158,8 @@ def _word_of_bytes(rng: random.Random, data: bytes, other: bytes) -> bytes:
 MUTATIONS: dict[str, Mutate] = {
     "flip": _flip, "byte": _byte, "delete": _delete, "repeat": _repeat, "swap": _swap,
     "truncate": _truncate, "insert": _insert, "overwrite": _overwrite, "number": _number,
-    "word": _word, "lines": _lines, "ends": _ends, "nest": _nest, "splice": _splice,
-    "length": _word_of_bytes,
+    "word": _word, "lines": _lines, "ends": _ends, "widen": _widen, "nest": _nest,
+    "splice": _splice, "length": _word_of_bytes,
 }  # fmt: skip
 
 
