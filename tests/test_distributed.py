@@ -96,10 +96,10 @@ def send_gradients(folder: Path) -> None:
             parameter.data += 1.0  # the first one's count
     trainer = make_trainer(settings(), network, graph, None, CPU, SEED, Silent(), parts=parts)
     for number, batch in zip(range(STEPS), trainer.batches, strict=False):
-        trainer.optimizer.zero_grad()
-        trainer.loss(batch).value.backward()
+        trainer.descent.optimizer.zero_grad()
+        trainer.descent.loss(batch).value.backward()
         gradients = {n: p.grad for n, p in network.named_parameters() if p.grad is not None}
-        changes = [trainer._mean_change(table) for table in trainer.tables]
+        changes = [trainer.descent._mean_change(table) for table in trainer.descent.tables]
         for k, change in enumerate(changes):
             if change is not None:
                 gradients |= {f"table {k} rows": change[0], f"table {k}": change[1]}
@@ -137,7 +137,7 @@ def descend_tables(folder: Path) -> None:
     network = MultiViewEncoder(choose_encoders("mlp", spec, schemas), schemas, K, "inner")
     chosen = settings(weight_decay=0.1, max_steps=60)
     trainer = make_trainer(chosen, network, graph, None, CPU, SEED, Silent(), parts=parts)
-    assert len(trainer.tables) == 2
+    assert len(trainer.descent.tables) == 2
     trainer.run()
     save_file(dict(network.state_dict()), folder / f"rank {world.rank}")
 

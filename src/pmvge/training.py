@@ -18,12 +18,12 @@ from torch import nn
 
 from pmvge.batches import BatchStream
 from pmvge.checkpoints import Checkpoints, Tensors
+from pmvge.descent import Descent
 from pmvge.distributed import World
 from pmvge.encoders import RowTable
 from pmvge.errors import DivergedError, StorageError, one_line
 from pmvge.history import History, Record
 from pmvge.interrupts import deferred_interrupt
-from pmvge.lazy_adam import LazyAdam
 from pmvge.objectives import Loss, Objective
 from pmvge.progress import Watcher
 
@@ -85,10 +85,14 @@ class Trainer:
         self.network, self.objective, self.batches, self.plan = network, objective, batches, plan
         self.validate, self.checkpoints, self.watcher = validate, checkpoints, watcher
         self.world = world or World()
-        self.tables = [LazyAdam(table, plan.weight_decay) for table in lazy]
-        self.parameters = [p for p in network.parameters() if p.requires_grad]
-        self.loss = self.world.shared(loss, partly_used=partly_used)
-        self.optimizer = _adam(self.parameters, plan)
+        self.descent = Descent(
+            network,
+            self.world.shared(loss, partly_used=partly_used),
+            self.world,
+            lazy=lazy,
+            weight_decay=plan.weight_decay,
+            clip_norm=plan.clip_norm,
+        )
         devices = (p.device for p in network.parameters())
         self.generator = generator_of(next(devices, torch.device("cpu")))
         self.step = 0
@@ -97,7 +101,7 @@ class Trainer:
         self.best_weights: Tensors = {}
         self.losses: list[float] = []  # since the last record
         self.history = History()
-        self.finished = not self.parameters and not self.tables
+        self.finished = self.descent.idle
         self.earlier = 0.0  # seconds before a resume
 
     def run(self) -> History:
@@ -120,9 +124,7 @@ class Trainer:
                     raise KeyboardInterrupt
             if self.world.any(interrupted()):  # amid the last step
                 raise KeyboardInterrupt
-        for table in self.tables:
-            table.catch_up_all()
-            table.table.end_lazy()
+        self.descent.end()
         self.world.same_buffers(self.network)
         if self.best_weights:
             self.network.load_state_dict(self.best_weights)
@@ -134,43 +136,10 @@ class Trainer:
 
     def descend(self, batch: Any) -> None:
         """Make one gradient step."""
-        rate = self.plan.learning_rate_at(self.step)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.optimizer.zero_grad(set_to_none=True)
-        loss = self.loss(batch)
-        if loss.value.requires_grad:  # not so if this pair's encoders are all fixed
-            loss.value.backward()
-        changes = [self._mean_change(table) for table in self.tables]
-        norm = self._clip([change[1] for change in changes if change is not None])
-        value = float(loss.value.detach())
-        if not math.isfinite(value + float(norm)):
-            what = f"loss is {value}" if not math.isfinite(value) else f"gradient is {float(norm)}"
-            raise DivergedError(_divergence(self.step + 1, what, rate, loss))
-        self.optimizer.step()
-        for table, change in zip(self.tables, changes, strict=True):
-            if change is not None:  # as torch's Adam, which leaves out what has no gradient
-                table.descend(*change, rate)
-        self.losses.append(value)
+        self.losses.append(
+            self.descent.step(batch, self.plan.learning_rate_at(self.step), self.step + 1)
+        )
         self.step += 1
-
-    def _mean_change(self, table: LazyAdam) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Rows of a table, and the gradient in them of all processes' losses."""
-        change = table.gradient()
-        if self.world.size == 1:
-            return change
-        rows, gradient = self.world.mean_of_rows(*(change or table.no_gradient()))
-        return (rows, gradient) if len(rows) else None
-
-    def _clip(self, others: list[torch.Tensor]) -> torch.Tensor:
-        """Shorten all gradients together, those of tables too; return their norm before."""
-        gradients = [p.grad for p in self.parameters if p.grad is not None] + others
-        norm = nn.utils.get_total_norm(gradients)
-        if self.plan.clip_norm is not None:
-            factor = (self.plan.clip_norm / (norm + 1e-6)).clamp(max=1.0)
-            for gradient in gradients:
-                gradient.mul_(factor)
-        return norm
 
     def _check(self) -> None:
         """Make a record, and see whether to stop."""
@@ -188,8 +157,7 @@ class Trainer:
                 )
             if self.best is None or validation > self.best:
                 self.best, self.stale = validation, 0
-                for table in self.tables:
-                    table.catch_up_all()
+                self.descent.catch_up()
                 self.best_weights = {k: v.clone() for k, v in self.network.state_dict().items()}
             else:
                 self.stale += 1
@@ -233,10 +201,7 @@ class Trainer:
         """All that a later process needs to go on as if nothing had happened."""
         tensors = {f"network.{k}": v for k, v in self.network.state_dict().items()}
         tensors |= {f"best.{k}": v for k, v in self.best_weights.items()}
-        for index, state in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"adam.{index}.{k}": v for k, v in state.items()}
-        for number, table in enumerate(self.tables):
-            tensors |= {f"lazy.{number}.{k}": v for k, v in table.state().items()}
+        tensors |= self.descent.state()
         drawn, dropped = self._generators()
         tensors["torch_rng"] = torch.stack(dropped)
         content = {
@@ -279,20 +244,6 @@ class Trainer:
             where = self.checkpoints.folder if self.checkpoints else "resume"
             raise StorageError(f"{where}: damaged checkpoint: {one_line(error)}") from error
 
-    def _check_layout(self, parts: dict[str, Tensors]) -> None:
-        """Whether moments are those of the same weights: a list of them has no names."""
-        tables = {name.split(".")[0] for name in parts["lazy"]}
-        if len(tables) != len(self.tables):
-            raise ValueError(f"expected {len(self.tables)} tables by row, got {len(tables)}")
-        for name, tensor in parts["adam"].items():
-            index, key = name.split(".")
-            if key != "step" and tensor.shape != self._ordered[int(index)].shape:
-                raise ValueError(f"the moments of weights {index} have another shape")
-
-    @property
-    def _ordered(self) -> list[nn.Parameter]:
-        return [p for group in self.optimizer.param_groups for p in group["params"]]
-
     def _go_back(self, content: dict[str, Any], tensors: Tensors) -> None:
         parts: dict[str, Tensors] = {
             name: {} for name in ("network", "best", "adam", "lazy", "torch_rng")
@@ -300,17 +251,8 @@ class Trainer:
         for name, tensor in tensors.items():
             part, _, rest = name.partition(".")
             parts[part][rest] = tensor
-        self._check_layout(parts)
         self.network.load_state_dict(parts["network"])
-        adam = self.optimizer.state_dict()
-        adam["state"] = {}
-        for name, tensor in parts["adam"].items():
-            index, key = name.split(".")
-            adam["state"].setdefault(int(index), {})[key] = tensor
-        self.optimizer.load_state_dict(adam)
-        for number, table in enumerate(self.tables):
-            mine = {key: parts["lazy"][f"{number}.{key}"] for key in table.state()}
-            table.restore(mine)
+        self.descent.restore(parts["adam"], parts["lazy"])
         self.best_weights = parts["best"]
         self._restore_generators(content["batches"], parts["torch_rng"][""])
         if self.objective:
@@ -326,22 +268,6 @@ class Trainer:
         self.finished = self._is_over()
 
 
-def _divergence(step: int, what: str, rate: float, loss: Loss) -> str:
-    """What happened, where, and what may help; only PMvGE's losses know their similarities."""
-    if not loss.similarities:
-        return (
-            f"training diverged at step {step}: the {what}, with learning rate {rate:g}. "
-            "Try a smaller learning_rate"
-        )
-    (a, b), largest = loss.largest_similarity()
-    return (
-        f"training diverged at step {step} on the links ({a!r}, {b!r}): the "
-        f"{what}, with similarities up to {largest:.3g} and learning rate {rate:g}. Try a "
-        "smaller learning_rate; scheme='block', similarity='cosine' and standardize=True "
-        "are the most stable settings"
-    )
-
-
 def generator_of(device: torch.device) -> torch.Generator:
     """The generator that dropout on a device draws from."""
     if device.type == "cpu":
@@ -350,17 +276,3 @@ def generator_of(device: torch.device) -> torch.Generator:
         torch.cuda.init()
         return torch.cuda.default_generators[device.index or 0]
     return torch.mps._get_default_mps_generator()
-
-
-def _adam(parameters: list[nn.Parameter], plan: Plan) -> torch.optim.Optimizer:
-    """Adam with decoupled decay of weights (not of biases, norms and scales), fused if possible."""
-    groups = [
-        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": plan.weight_decay},
-        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
-    ]
-    fused = all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in parameters)
-    return torch.optim.AdamW(
-        [group for group in groups if group["params"]] or [{"params": [torch.zeros(1)]}],
-        lr=plan.learning_rate,
-        fused=fused,
-    )
