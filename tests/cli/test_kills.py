@@ -39,7 +39,7 @@ class Fit:
 
     def __init__(self, wanted: list[str], output: Path, environ: dict[str, str]) -> None:
         self.output = output
-        self.before = self._model(), self._checkpoint()
+        self.before = self._model(), self._checkpoint(), self._manifest()
         streams: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
         self.process = subprocess.Popen(wanted, env=environ, text=True, **streams)
 
@@ -62,9 +62,17 @@ class Fit:
         path = self.output / "checkpoint" / "checkpoint.json"
         return path.stat().st_mtime_ns if path.exists() else 0
 
+    def _manifest(self) -> bytes:
+        path = self.output / "model.json"
+        return path.read_bytes() if path.exists() else b""
+
     def saves(self) -> bool:
-        """Whether files of the model are being written."""
+        """Whether files of the model are being written, or were."""
         return self._model() != self.before[0]
+
+    def amid_saving(self) -> bool:
+        """Whether there are new files, but the model is not yet the new one."""
+        return self.saves() and self._manifest() == self.before[2]
 
     def trains(self) -> bool:
         """Whether it has written a checkpoint of its own, or more."""
@@ -139,12 +147,12 @@ def test_a_fit_stopped_again_and_again_ends_as_the_undisturbed_one(
                 time.sleep(rng.uniform(0, 0.03))
             else:  # some of the way, so that many are needed
                 time.sleep(rng.uniform(0, 0.5) * fits["seconds"])
+            amid = fit.amid_saving()
             fit.process.send_signal(number)
         code, told = fit.end()
-        saved = fit.saves()
         assert_whole(output, fits)
         if code:
-            strikes, saving = strikes + 1, saving + saved
+            strikes, saving = strikes + 1, saving + amid
             assert code == -number or (code == 130 and number != signal.SIGKILL), told
             word = "--resume goes on from there" in told or "model is complete" in told
             if number != signal.SIGKILL and not word:  # after all is done, as Python itself ends
