@@ -1,5 +1,6 @@
 """Folders of checked files: what is written is what is read, and damage is noticed."""
 
+import errno
 import hashlib
 import json
 import os
@@ -424,6 +425,16 @@ def test_it_is_said_how_much_of_a_file_is_there(tmp_path):
     says = f"damaged model: {path.name} has {size // 2} bytes that do not match its checksum "
     says += f"({size} bytes were written)"
     with pytest.raises(StorageError, match=re.escape(says)):
+        storage.read(tmp_path, "model")
+
+
+def test_a_disk_that_fails_is_told(tmp_path, monkeypatch):
+    def fails(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    commit(tmp_path, 1)
+    monkeypatch.setattr(storage.hashlib, "file_digest", fails)
+    with pytest.raises(StorageError, match=r"cannot read the model: .*Input/output error"):
         storage.read(tmp_path, "model")
 
 
