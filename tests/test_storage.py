@@ -436,6 +436,9 @@ def test_a_disk_that_fails_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(storage.hashlib, "file_digest", fails)
     with pytest.raises(StorageError, match=r"cannot read the model: .*Input/output error"):
         storage.read(tmp_path, "model")
+    monkeypatch.setattr(Path, "read_bytes", fails)
+    with pytest.raises(StorageError, match=r"cannot read model\.json: .*Input/output error"):
+        storage.read(tmp_path, "model")
 
 
 def test_a_part_that_is_no_file_is_told(tmp_path):

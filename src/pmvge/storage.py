@@ -274,7 +274,7 @@ def _read_manifest(folder: Path, kind: str) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         raise StorageError(f"{folder}: not a pmvge {kind}: there is no {kind}.json") from None
     except OSError as error:
-        raise StorageError(f"{folder}: cannot read {kind}.json: {error}") from error
+        raise StorageError(f"{folder}: cannot read {kind}.json: {one_line(error)}") from error
     except (ValueError, RecursionError) as error:
         raise StorageError(f"{path}: damaged: not valid JSON ({one_line(error)})") from error
     if not isinstance(manifest, dict) or manifest.get("kind") != kind.removesuffix("-before"):
