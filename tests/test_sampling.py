@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -175,6 +175,9 @@ def test_a_point_falls_on_the_link_that_adding_up_one_by_one_finds(weights, poin
         assert link == next(k for k in range(len(weights)) if weights[: k + 1].sum() > point)
 
 
+# Here the sum of the run is rounded in two ways, above 1 and below.
+@example(np.array([1126.4, *[1.1] * 30]), [1 - 2**-53])
+@example(np.array([1126.4, *[1.1] * 30]) * 2.0**-20, [1 - 2**-53])
 @given(many_weights(st.integers(-40, 40).map(lambda k: 2.0**k * 1.1)), POINTS)
 def test_points_on_weights_of_any_size_fall_where_they_should(weights, points):
     total = math.fsum(weights)
