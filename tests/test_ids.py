@@ -112,6 +112,7 @@ def test_one_id_per_row(n_given) -> None:
         ([4, 3, 9, 4], "got 1 repeats, like 4"),
         ([3, 4, 4, 4], "got 2 repeats, like 4"),
         (["y", "x", "y", "y"], "got 2 repeats, like 'y'"),
+        (["y" * 9999, "x", "z", "y" * 9999], "got 1 repeats, like 'y{56}\\.\\.\\."),
     ],
 )
 def test_repeated_ids_are_rejected(given, message) -> None:

@@ -49,15 +49,16 @@ class StorageError(PmvgeError):
 
 def one_line(error: object, most: int = 400) -> str:
     """What another library says of an error, in one line that ends."""
-    return _cut(" ".join(str(error).split()) or type(error).__name__, most)
+    return cut(" ".join(str(error).split()) or type(error).__name__, most)
 
 
 def short(value: object, most: int = 60) -> str:
     """A value as code shows it, or the beginning of it: what came may be a whole file."""
-    return _cut(repr(value), most)
+    return cut(repr(value), most)
 
 
-def _cut(text: str, most: int) -> str:
+def cut(text: str, most: int = 60) -> str:
+    """A text, or the beginning of it."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 

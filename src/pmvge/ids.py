@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.errors import GraphError, InputError, NotInductive
+from pmvge.errors import GraphError, InputError, NotInductive, short
 
 Ids = NDArray[Any]  # int64, or unicode strings
 
@@ -26,7 +26,8 @@ def check_ids(where: str, ids: Any, n: int) -> Ids:
         if len(values) != n:
             repeated = values[counts > 1][0].item()
             raise GraphError(
-                f"{where}: expected distinct ids, got {n - len(values)} repeats, like {repeated!r}"
+                f"{where}: expected distinct ids, got {n - len(values)} repeats, "
+                f"like {short(repeated)}"
             )
     array.flags.writeable = False
     return array
@@ -92,6 +93,6 @@ def trained_positions(view: str, ids: Ids, wanted: Any) -> NDArray[np.int64]:
         unseen = given[positions < 0]
         raise NotInductive(
             f"view {view!r} has no features, so only ids from training can be embedded; "
-            f"{len(unseen)} are not among them, such as {unseen[0].item()!r}"
+            f"{len(unseen)} are not among them, such as {short(unseen[0].item())}"
         )
     return positions

@@ -121,6 +121,13 @@ def test_against_a_merge_and_groupby_of_pandas() -> None:
     assert entries(read(links).graph, ("u", "i")) == wanted  # without weights rows are counted
 
 
+def test_long_ids_are_told_by_their_beginnings() -> None:
+    views = {"u": {"id": ["u" * 9999]}, "i": {"id": ITEMS}}
+    links = LinkTable(frame([("z" * 9999, 10, 1.0)]), ("a", "b"), "w")
+    with pytest.raises(TableError, match=r"ids like 'u{57}\.\.\.', the links have 'z{57}\.\.\.'"):
+        graph_from_frames(views, {("u", "i"): links})
+
+
 def test_dropped_rows_are_told_once_for_each_table() -> None:
     rows = [("u1", 10, 1.0), ("z", 10, 1.0), (None, 10, 1.0), ("u1", 10, 0.0), ("u1", 77, 1.0)]
     links = LinkTable(frame(rows), ("a", "b"), "w")

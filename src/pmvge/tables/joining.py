@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow
 from numpy.typing import NDArray
 
-from pmvge.errors import TableError, short
+from pmvge.errors import TableError, cut, short
 from pmvge.ids import Ids
 from pmvge.tables.casts import as_id, check_column
 from pmvge.tables.project import LinkTable
@@ -171,7 +171,7 @@ def _account(db: duckdb.DuckDBPyConnection, where: str, left: IdTable, right: Id
 
 
 def _one_line(value: object) -> str:
-    return " ".join(str(value).splitlines())
+    return cut(" ".join(str(value).splitlines()))
 
 
 def _why(db: duckdb.DuckDBPyConnection, joined: Joined, left: IdTable, right: IdTable) -> str:
