@@ -171,10 +171,14 @@ def read_jobs(experiment: Experiment, folder: Path) -> dict[Job, dict[str, Any]]
     for job in experiment.jobs():
         try:
             content = json.loads(_path(folder, job).read_text())
-            ours = content["fingerprint"] == experiment.fingerprint(job)
-            whole = experiment.is_result(content["result"]) and "versions" in content["made_with"]
-            whole = whole and content["seconds"] >= 0
-            if ours and whole and content["job"] == [job.row, job.column]:
+            whole = (
+                content["fingerprint"] == experiment.fingerprint(job)
+                and content["job"] == [job.row, job.column]
+                and "versions" in content["made_with"]
+                and content["seconds"] >= 0
+                and experiment.is_result(content["result"])
+            )
+            if whole:
                 found[job] = content
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             continue  # not there, or damaged: to be done again
