@@ -22,7 +22,7 @@ from scipy import sparse
 from pmvge import MultiViewGraph, PMvGE, PmvgeError
 from pmvge.assembly import make_trainer
 from pmvge.batches import gatherer
-from pmvge.distributed import World, join
+from pmvge.distributed import World, join, leave
 from pmvge.encoded import EncodedLoss
 from pmvge.encoders import EncoderSpec
 from pmvge.network import MultiViewEncoder, choose_encoders, schemas_of
@@ -162,6 +162,20 @@ def fit_with_checkpoints(folder: Path) -> None:
         model.save(folder / "model")
 
 
+def fit_and_leave(folder: Path) -> None:
+    """The threads of the group, after a fit and after its end."""
+    rank = os.environ["RANK"]
+    PMvGE(K, max_steps=5, progress=False).fit(whole_graph())
+    during = threads_of_the_group()
+    leave()
+    (folder / rank).write_text(f"{during} {threads_of_the_group()}")
+
+
+def threads_of_the_group() -> int:
+    names = (path.read_text() for path in Path("/proc/self/task").glob("*/comm"))
+    return sum("gloo" in name for name in names)
+
+
 def fit_another_graph(folder: Path) -> None:
     try:
         PMvGE(K, max_steps=5, progress=False).fit(shard(int(os.environ["RANK"])))
@@ -186,7 +200,7 @@ TASKS: dict[str, Callable[[Path], None]] = {
     f.__name__: f
     for f in (
         send_gradients, send_densities, descend_tables, fit_shards, fit_with_checkpoints,
-        fit_another_graph, fit_more_processes,
+        fit_and_leave, fit_another_graph, fit_more_processes,
     )
 }  # fmt: skip
 
@@ -288,6 +302,16 @@ def test_a_model_of_shards_knows_all_nodes_and_all_weight(tmp_path):
     g = first.embeddings_["image"].astype(float) @ first.embeddings_["tag"].astype(float).T
     weight = sum(shard(rank).total_weight for rank in range(2))
     assert first.alpha_[0, 1] == pytest.approx(weight / np.exp(g).sum())
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads have no names here")
+def test_no_thread_outlives_the_group(tmp_path):
+    """One that does may want something of Python as that ends, which aborts the process."""
+    run_task(fit_and_leave, tmp_path)
+    for rank in "01":
+        during, after = map(int, (tmp_path / rank).read_text().split())
+        assert during > 0
+        assert after == 0
 
 
 def test_a_killed_process_leads_to_a_restart_that_ends_as_if_nothing_had_happened(tmp_path):

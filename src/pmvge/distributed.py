@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import gc
 import hashlib
+import importlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -202,16 +203,20 @@ def join(device: torch.device) -> World:
             return World(device=device)
         if device.type == "cuda":
             torch.cuda.set_device(device)
+        # Its functions default to the group that there is when DDP imports them, and so would keep
+        # it for ever: imported now, they default to none.
+        importlib.import_module("torch.distributed.nn")
         store, rank, size = store_of_this_life()
         backend = "nccl" if device.type == "cuda" else "gloo"
         distributed.init_process_group(backend, store=store, rank=rank, world_size=size)
-        atexit.register(_leave)
+        atexit.register(leave)
     if device.type == "mps":
         raise ParameterError("device: 'mps' cannot train in several processes; 'cpu' can")
     return World(distributed.get_rank(), distributed.get_world_size(), device)
 
 
-def _leave() -> None:
+def leave() -> None:
+    """End the group and its threads: one that wants something of Python as it ends aborts all."""
     if distributed.is_initialized():
-        gc.collect()  # what still holds the group would keep its threads to the bitter end
+        gc.collect()  # what still holds the group would keep its threads
         distributed.destroy_process_group()
