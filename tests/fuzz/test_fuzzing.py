@@ -9,6 +9,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fuzzing import judge as judging
 from fuzzing.judge import judge
@@ -95,6 +96,17 @@ def test_what_is_wrong_is_a_failure(read, says, monkeypatch):
     outcome = outcome_of(read)
     assert outcome.kind == "failed"
     assert says in outcome.message
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="a peak stays for ever here")
+def test_an_earlier_peak_hides_nothing():
+    judging._forget_peak()
+    start = judging._peak()
+    large = np.ones(25_000_000)
+    assert judging._peak() - start > 150
+    del large
+    judging._forget_peak()
+    assert judging._peak() - start < 50
 
 
 def test_an_input_that_takes_a_lot_of_memory_is_a_failure(monkeypatch):
