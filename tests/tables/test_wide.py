@@ -88,6 +88,7 @@ def test_columns_in_parts_are_the_same_rows(named, tmp_path, monkeypatch) -> Non
     whole, (ids, X) = read()
     statements = []
     monkeypatch.setattr(casts, "PART", 3)
+    monkeypatch.setattr(casts, "WHOLE", 5)
     monkeypatch.setattr(casts, "quoted", lambda name: statements.append(name) or quoted(name))
     parts, (ids_in_parts, X_in_parts) = read()
     assert any(name.startswith("part 3 of ") for name in statements)

@@ -20,6 +20,7 @@ _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT"
 _FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
 _EXACT = 2**53  # up to here every whole number is a double
 PART = 200  # columns in one statement: statements get slow faster than they get long
+WHOLE = 512  # columns up to which one slow statement is better than a copy of all rows
 _PLAIN_INTEGER = r"-?[1-9]\d*|0"
 _INTEGER_LIKE = r"-?\d+(\.0+)?"  # what a whole number may have become on its way
 
@@ -128,12 +129,12 @@ def typed(
 ) -> Iterator[str]:
     """The SQL of a table's rows: other expressions, and each typed column as ``feature NAME``.
 
-    Columns beyond ``PART`` are brought to their types in parts, which are laid side by side then.
+    More than ``WHOLE`` are brought to their types in parts, which are laid side by side then.
     """
     columns = others + [
         f"{cast(c, kind, types)} AS {quoted(f'feature {c}')}" for c, kind in kinds.items()
     ]
-    if len(columns) <= PART:
+    if len(columns) <= WHOLE:
         yield f"SELECT {', '.join(columns)} FROM {quoted(raw)}"
         return
     rows = quoted(f"rows of {raw}")  # files are read once, not once for every part
