@@ -21,8 +21,7 @@ from problems import poisson_links
 from pmvge import PMvGE
 from pmvge.datasets import Cora, load_cora, load_digits
 from pmvge.errors import InputError
-from pmvge.evaluation.metrics import link_auc
-from pmvge.evaluation.tasks import classification_accuracy, clustering_nmi
+from pmvge.evaluation import classification_accuracy, clustering_nmi, link_auc
 
 CANDIDATES: dict[str, dict[str, Any]] = {
     "default": {},

@@ -119,9 +119,9 @@ def turn_into_tables(cora: Path, folder: Path) -> None:
 def frames(folder: Path, links: int = LINKS) -> dict[str, Any]:
     """pandas tables of items and tags, and who bought what as a scipy matrix."""
     from pmvge import Background, MultiViewGraph, PMvGE
-    from pmvge.evaluation.held_out import evaluate_background
+    from pmvge.graph import hold_out_links
+    from pmvge.model import evaluate_background
     from pmvge.report import write_report
-    from pmvge.split import hold_out_links
     from pmvge.tables import graph_from_frames, rows_of
 
     rng, watch = np.random.default_rng(0), Watch()

@@ -39,7 +39,7 @@ LIBRARIES = ("scikit-learn", "scipy", "gensim", "cca-zoo", "torch-geometric")
 
 
 def method_of(name: str) -> Any:
-    from pmvge.methods import METHODS
+    from pmvge.experiments import METHODS
 
     return METHODS[name]
 
@@ -53,7 +53,7 @@ def kind_of(method: Any) -> str:
 
 
 def list_methods() -> dict[str, dict[str, Any]]:
-    from pmvge.methods import METHODS
+    from pmvge.experiments import METHODS
 
     return {
         name: {"graph": kind_of(method), "libraries": getattr(method, "libraries", ())}

@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.stats import rankdata
 
 from pmvge import MultiViewGraph
-from pmvge.evaluation.ranking import evaluate_links
+from pmvge.evaluation import evaluate_links
 
 
 @dataclass(frozen=True, eq=False)

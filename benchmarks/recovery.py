@@ -21,7 +21,7 @@ from problems import ColdStart, poisson_links
 
 from pmvge import PMvGE
 from pmvge.errors import DivergedError
-from pmvge.evaluation.metrics import expected_over_observed, link_auc
+from pmvge.evaluation import expected_over_observed, link_auc
 
 PROBLEMS = {
     f"{'strong' if strong else 'weak'}, {'non-linear' if nonlinear else 'linear'}": (

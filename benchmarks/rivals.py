@@ -20,10 +20,10 @@ from scipy import sparse
 from torch import nn
 from torch.nn import functional
 
-from pmvge.baselines.deepwalk import DeepWalk
+from pmvge.baselines import DeepWalk
 from pmvge.baselines.graph_network import geometric
-from pmvge.evaluation.ranking import evaluate_links
-from pmvge.split import hold_out_links
+from pmvge.evaluation import evaluate_links
+from pmvge.graph import hold_out_links
 
 Vectors = tuple[NDArray[Any], NDArray[Any]]
 Curve = Iterator[Callable[[], Vectors]]

@@ -36,11 +36,10 @@ from scipy import sparse
 from step import median_times
 
 from pmvge import MultiViewGraph, PMvGE
-from pmvge.assembly import make_trainer
-from pmvge.encoders import EncoderSpec
-from pmvge.network import MultiViewEncoder, choose_encoders, schemas_of
-from pmvge.progress import Silent
+from pmvge.encoders import EncoderSpec, MultiViewEncoder, choose_encoders, schemas_of
+from pmvge.model.trainer import make_trainer
 from pmvge.training import Trainer
+from pmvge.training.progress import Silent
 
 SIZES = (100_000, 1_000_000, 10_000_000)
 LINKS, FEATURES, HIDDEN, K, BATCH = 10, 64, 256, 64, 512

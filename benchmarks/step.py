@@ -20,10 +20,10 @@ from output import write
 from plotly import graph_objects
 
 from pmvge import EncoderSpec, MultiViewGraph
-from pmvge.assembly import make_trainer
+from pmvge.encoders import MultiViewEncoder, schemas_of
 from pmvge.model import PMvGE
-from pmvge.network import MultiViewEncoder, schemas_of
-from pmvge.progress import Silent
+from pmvge.model.trainer import make_trainer
+from pmvge.training.progress import Silent
 
 LINKS = UNIFORM = 512
 NODES = 20_000

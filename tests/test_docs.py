@@ -19,7 +19,7 @@ import pmvge
 import pmvge.baselines
 import pmvge.tables
 from pmvge import PMvGE, errors
-from pmvge.cli import app
+from pmvge.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

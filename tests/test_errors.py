@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
 from pmvge import errors
+from pmvge.checks import NotFitted
 from pmvge.errors import ParameterError, PmvgeError, choose
 
 KNOWN = ("inner", "cosine")
@@ -18,7 +19,7 @@ KNOWN = ("inner", "cosine")
         (errors.ParameterError, ValueError),
         (errors.InputError, ValueError),
         (errors.NotInductive, errors.InputError),
-        (errors.NotFitted, NotFittedError),
+        (NotFitted, NotFittedError),
         (errors.DivergedError, ArithmeticError),
         (errors.StorageError, Exception),
     ],

@@ -6,8 +6,9 @@ import pytest
 from rich.console import Console
 
 from pmvge import progress
-from pmvge.history import Record
-from pmvge.progress import Bar, Pass, Silent, passing, watcher
+from pmvge.progress import ProgressBar, progress_bar
+from pmvge.training import Record, watcher
+from pmvge.training.progress import Bar, Silent
 
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
@@ -115,13 +116,13 @@ def terminal() -> Console:
 
 def test_a_pass_shows_after_a_second_and_not_before(clock) -> None:
     console = terminal()
-    with Pass("embedding [b] films", console) as tell:
+    with ProgressBar("embedding [b] films", console) as on_progress:
         for done in range(10):
-            tell(done, 10)
+            on_progress(done, 10)
             clock.now += 0.09
         assert console.file.getvalue() == ""
         clock.now += 0.2
-        tell(9, 10)
+        on_progress(9, 10)
     text = console.file.getvalue()
     assert "embedding [b] films" in text  # names are no markup
     assert "90%" in text
@@ -130,42 +131,42 @@ def test_a_pass_shows_after_a_second_and_not_before(clock) -> None:
 
 def test_a_pass_of_unknown_length_counts(clock) -> None:
     console = terminal()
-    with Pass("embedding", console) as tell:
+    with ProgressBar("embedding", console) as on_progress:
         clock.now += 2
-        tell(1_234_567, None)
+        on_progress(1_234_567, None)
     assert "1,234,567 rows" in console.file.getvalue()
 
 
 def test_a_pass_changes_what_it_shows_now_and_then(clock) -> None:
     console = terminal()
-    with Pass("embedding", console) as tell:
+    with ProgressBar("embedding", console) as on_progress:
         clock.now += 2
-        tell(10, 100)
+        on_progress(10, 100)
         clock.now += 0.05
-        tell(20, 100)
-        assert [task.completed for task in tell._bar.tasks] == [10]
+        on_progress(20, 100)
+        assert [task.completed for task in on_progress._bar.tasks] == [10]
         clock.now += 0.06
-        tell(30, 100)
-        assert [task.completed for task in tell._bar.tasks] == [30]
+        on_progress(30, 100)
+        assert [task.completed for task in on_progress._bar.tasks] == [30]
 
 
 def test_a_pass_says_nothing_where_there_is_no_terminal(clock, capfd, monkeypatch) -> None:
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
-    with passing("embedding", True) as tell:
+    with progress_bar("embedding", True) as on_progress:
         for done in range(5):
             clock.now += 2
-            tell(done, 5)
+            on_progress(done, 5)
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_pass_goes_to_the_error_stream_if_it_is_wanted(clock, monkeypatch, capsys) -> None:
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    with passing("embedding", False) as tell:
-        assert tell is None
-    with passing("embedding", True) as tell:
+    with progress_bar("embedding", False) as on_progress:
+        assert on_progress is None
+    with progress_bar("embedding", True) as on_progress:
         clock.now += 2
-        tell(1, 4)
+        on_progress(1, 4)
     out, err = capsys.readouterr()
     assert out == ""
     assert "25%" in err
@@ -175,9 +176,9 @@ def test_the_cursor_is_shown_again_when_a_pass_fails(clock) -> None:
     console = terminal()
 
     def fail() -> None:
-        with Pass("embedding", console) as tell:
+        with ProgressBar("embedding", console) as on_progress:
             clock.now += 2
-            tell(0, 0)
+            on_progress(0, 0)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

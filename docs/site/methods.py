@@ -9,7 +9,7 @@ import json
 import re
 from pathlib import Path
 
-from pmvge.methods import TABLE, Card, cards
+from pmvge.experiments import TABLE, Card, cards
 
 PAGE = Path(__file__).parents[1] / "methods.md"
 COSTS = Path(__file__).parents[2] / "benchmarks" / "results" / "methods.json"

@@ -10,9 +10,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from pmvge.experiments import ORDER, make, report
 from pmvge.experiments import recipe as recipes
-from pmvge.experiments import report
-from pmvge.experiments.run import ORDER, make
 
 DOCS = Path(__file__).parents[1]
 ABSENT = ("awa-a", "awa-b")
@@ -53,9 +52,9 @@ def main(results: Path) -> None:
 
 def found(name: str, folder: Path) -> report.Finding:
     """What a run found, with the settings that come with the recipe or, by --tune, without."""
-    recipe = recipes.load(name)
+    recipe = recipes.load_recipe(name)
     for one in (recipe, replace(recipe, tuned={})):
-        finding = report.read(make(one, None, None), folder)
+        finding = report.read_finding(make(one, None, None), folder)
         if finding.done == finding.jobs:
             return finding
     sys.exit(f"{folder}: {finding.state}")

@@ -1,4 +1,4 @@
-"""Probabilistic Multi-view Graph Embedding: one space for things of different kinds."""
+"""Probabilistic Multi-view Graph Embedding: one space for entities of different kinds."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 from pmvge.version import __version__
 
 if TYPE_CHECKING:
-    from pmvge.background import Background
-    from pmvge.embeddings import Embeddings
     from pmvge.encoders import EncoderSpec
     from pmvge.errors import PmvgeError
     from pmvge.graph import MultiViewGraph
-    from pmvge.model import PMvGE
+    from pmvge.model import Background, PMvGE
+    from pmvge.search import Embeddings
 
 __all__ = [
     "Background",
@@ -23,32 +22,34 @@ __all__ = [
     "__version__",
 ]
 
-# Loaded when they are first asked for: torch takes seconds, and `pmvge --version` needs none of it.
-_HOMES = {
-    "Background": "background",
-    "Embeddings": "embeddings",
+# Imported on first use: torch takes seconds, and `pmvge --version` needs none of it.
+_NAMES = {
+    "Background": "model",
+    "Embeddings": "search",
     "EncoderSpec": "encoders",
     "MultiViewGraph": "graph",
     "PMvGE": "model",
     "PmvgeError": "errors",
 }
-_MODULES = (
-    "baselines",
-    "datasets",
-    "evaluation",
-    "methods",
-    "report",
-    "simulation",
-    "split",
-    "tables",
-)
+_MODULES = {
+    "baselines": "baselines",
+    "datasets": "datasets",
+    "evaluation": "evaluation",
+    "interop": "interop",
+    "methods": "experiments.methods",
+    "report": "report",
+    "simulation": "simulation",
+    "split": "graph.split",
+    "tables": "tables",
+    "tuning": "tuning",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"pmvge.{_HOMES[name]}"), name)
+    if name in _NAMES:
+        return getattr(import_module(f"pmvge.{_NAMES[name]}"), name)
     if name in _MODULES:
-        return import_module(f"pmvge.{name}")
+        return import_module(f"pmvge.{_MODULES[name]}")
     raise AttributeError(f"module 'pmvge' has no attribute {name!r}")
 
 

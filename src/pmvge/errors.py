@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from sklearn.exceptions import NotFittedError
-
 
 class PmvgeError(Exception):
     """Any error that pmvge raises on purpose. Its message is one line, whatever names are in it."""
@@ -33,10 +31,6 @@ class InputError(PmvgeError, ValueError):
 
 class NotInductive(InputError):
     """An entity was not seen in training, and there are no features to embed it from."""
-
-
-class NotFitted(PmvgeError, NotFittedError):
-    """The model was asked for something that only a fitted model knows."""
 
 
 class DivergedError(PmvgeError, ArithmeticError):

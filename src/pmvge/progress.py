@@ -1,113 +1,60 @@
-"""Progress bars for training, and for passes over all data; on terminals only."""
+"""Progress of passes over all data: a callback, and a bar on terminals."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
-from typing import Protocol
+from functools import partial
+from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from pmvge.history import Record
+OnProgress = Callable[[int, int], None]  # called with the amount done, and the total
+Part = TypeVar("Part")
 
-PATIENCE = 1.0  # seconds that a pass may take before it shows
-PAUSE = 0.1  # seconds between two changes of what is shown
-
-
-class Watcher(Protocol):
-    """What the training loop tells while it runs."""
-
-    def start(self, step: int, max_steps: int) -> None: ...
-
-    def step(self, step: int, seconds: float) -> None: ...
-
-    def check(self, record: Record, best: float | None) -> None: ...
+DELAY = 1.0  # seconds before a bar is shown
+REFRESH = 0.1  # seconds between two updates of a bar
 
 
-class Silent:
-    """Watches and says nothing."""
+def share_progress(
+    sizes: Mapping[Part, int], on_progress: OnProgress | None
+) -> dict[Part, OnProgress | None]:
+    """Return a callback for each of several parts that run one after another.
 
-    def __enter__(self) -> Silent:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def start(self, step: int, max_steps: int) -> None:
-        """Say nothing."""
-
-    def step(self, step: int, seconds: float) -> None:
-        """Say nothing."""
-
-    def check(self, record: Record, best: float | None) -> None:
-        """Say nothing."""
+    ``on_progress`` is called with the progress of all parts together.
+    """
+    shares: dict[Part, OnProgress | None] = dict.fromkeys(sizes)
+    if on_progress is None:
+        return shares
+    before, total = 0, sum(sizes.values())
+    for part, size in sizes.items():
+        shares[part] = partial(_report_share, on_progress, before, size, total)
+        before += size
+    return shares
 
 
-class Bar:
-    """Steps done, steps per second, current and best validation (or the loss), time left."""
-
-    def __init__(self, console: Console) -> None:
-        self._bar = Progress(
-            BarColumn(bar_width=12),  # all fits into 80 columns
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]} {task.fields[scores]}"),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-        )
-        self._first = 0
-
-    def __enter__(self) -> Bar:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bar.stop()
-
-    def start(self, step: int, max_steps: int) -> None:
-        """Begin at ``step``, which is not 0 when a run is resumed."""
-        self._first = step
-        self._task = self._bar.add_task("", total=max_steps, completed=step, rate="", scores="")
-
-    def step(self, step: int, seconds: float) -> None:
-        """One step more, ``seconds`` after the start."""
-        rate = (step - self._first) / seconds if seconds > 0 else 0.0
-        self._bar.update(self._task, completed=step, rate=f"{rate:,.0f} steps/s")
-
-    def check(self, record: Record, best: float | None) -> None:
-        """A record was made."""
-        scores = f"loss {record.loss:.3f}"
-        if record.validation is not None and best is not None:
-            scores = f"validation {record.validation:.3f}, best {best:.3f}"
-        self._bar.update(self._task, scores=scores)
+def _report_share(
+    on_progress: OnProgress, before: int, size: int, total: int, done: int, of: int
+) -> None:
+    on_progress(before + size * done // max(1, of), total)
 
 
-def watcher(show: bool) -> Bar | Silent:
-    """A bar if it is wanted and the error stream is a terminal, else silence."""
-    console = Console(stderr=True)
-    return Bar(console) if show and console.is_terminal else Silent()
+class ProgressBar:
+    """Show the progress of one pass, if it takes longer than ``DELAY`` seconds.
 
-
-class Pass:
-    """How far one pass over much data is: work that is soon done shows nothing, and costs nothing.
-
-    The bar appears on the first call after ``PATIENCE`` seconds, if the console is a terminal.
+    An instance is an :data:`OnProgress` callback. Nothing is shown unless the console is a
+    terminal.
     """
 
     def __init__(self, title: str, console: Console | None = None) -> None:
         self._title, self._console = title, console
         self._bar: Progress | None = None
-        self._next = time.monotonic() + PATIENCE
+        self._next = time.monotonic() + DELAY
 
-    def __enter__(self) -> Pass:
+    def __enter__(self) -> ProgressBar:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -115,7 +62,7 @@ class Pass:
             self._bar.stop()
 
     def __call__(self, done: int, total: int | None) -> None:
-        """So much is done, of so much if that is known."""
+        """Update the bar; ``total`` is None if it is unknown."""
         if time.monotonic() < self._next:
             return
         if self._bar is None:
@@ -124,23 +71,23 @@ class Pass:
                 self._next = math.inf
                 return
             self._bar = self._start(console)
-        said = f"{done:,} rows" if total is None else f"{done / max(1, total):.0%}"
-        self._bar.update(self._bar.task_ids[0], completed=done, total=total, said=said)
-        self._next = time.monotonic() + PAUSE
+        text = f"{done:,} rows" if total is None else f"{done / max(1, total):.0%}"
+        self._bar.update(self._bar.task_ids[0], completed=done, total=total, text=text)
+        self._next = time.monotonic() + REFRESH
 
     def _start(self, console: Console) -> Progress:
         columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
-            TextColumn("{task.fields[said]}"),
+            TextColumn("{task.fields[text]}"),
             TimeRemainingColumn(),
         )
         bar = Progress(*columns, console=console, transient=True)
-        bar.add_task(self._title, said="")
+        bar.add_task(self._title, text="")
         bar.start()
         return bar
 
 
-def passing(title: str, show: bool) -> AbstractContextManager[Pass | None]:
-    """What to tell of a pass if it is to be shown: ``with passing(...) as tell``; else None."""
-    return Pass(title) if show else nullcontext()
+def progress_bar(title: str, show: bool) -> AbstractContextManager[ProgressBar | None]:
+    """Return a context manager that gives a bar if ``show``, else None."""
+    return ProgressBar(title) if show else nullcontext()

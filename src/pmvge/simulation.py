@@ -17,15 +17,21 @@ import torch
 from numpy.typing import NDArray
 
 from pmvge.errors import ParameterError, choose
-from pmvge.features import Features, SparseRows, take
-from pmvge.graph import MultiViewGraph, check_pairs, check_views
-from pmvge.ids import check_ids
-from pmvge.likelihood import intensity
-from pmvge.links import Pair, canonical
+from pmvge.graph import (
+    Features,
+    MultiViewGraph,
+    Pair,
+    SparseRows,
+    canonical,
+    check_ids,
+    check_pairs,
+    check_views,
+    take,
+)
+from pmvge.likelihoods import intensity
 
 TILE = 1024  # rows of mu held at once
 LARGEST = 1e15  # intensity that a Poisson number is drawn from
-
 Encoder = Callable[[torch.Tensor], torch.Tensor]
 Drawn = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 

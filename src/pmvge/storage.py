@@ -27,9 +27,7 @@ try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
-
 FORMAT = 1
-
 Write = Callable[[Path], object]
 
 

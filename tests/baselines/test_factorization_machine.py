@@ -8,8 +8,9 @@ from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 from pmvge import MultiViewGraph
-from pmvge.baselines.factorization_machine import FactorizationMachine
-from pmvge.errors import InputError, NotFitted, NotInductive
+from pmvge.baselines import FactorizationMachine
+from pmvge.checks import NotFitted
+from pmvge.errors import InputError, NotInductive
 
 
 def machine(K: int = 3, **settings) -> FactorizationMachine:

@@ -10,15 +10,16 @@ import torch
 from scipy import sparse
 
 from pmvge import MultiViewGraph
-from pmvge.baselines.chebnet import ChebNet, Filters, filtered
+from pmvge.baselines import GCN, GNN, ChebNet, GraphSAGE
+from pmvge.baselines.chebnet import Filters, filtered
 from pmvge.baselines.flattening import flatten
-from pmvge.baselines.gcn import GCN, Convolutions
-from pmvge.baselines.gnn import GNN, FixedPoint, States, normalized_sum
+from pmvge.baselines.gcn import Convolutions
+from pmvge.baselines.gnn import FixedPoint, States, normalized_sum
 from pmvge.baselines.gradient import CPU, seeded
 from pmvge.baselines.graph_network import Edges, geometric
-from pmvge.baselines.graphsage import Block, GraphSAGE, Neighbourhoods, SageLayer
-from pmvge.evaluation.tasks import classification_accuracy
-from pmvge.features import SparseRows, take
+from pmvge.baselines.graphsage import Block, Neighbourhoods, SageLayer
+from pmvge.evaluation import classification_accuracy
+from pmvge.graph import SparseRows, take
 
 SMALL = {"max_steps": 100, "dropout": 0.2, "learning_rate": 0.01, "progress": False}
 QUICK = {

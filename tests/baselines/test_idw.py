@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 from pmvge import MultiViewGraph
+from pmvge.baselines import IDW
 from pmvge.baselines.flattening import flatten
-from pmvge.baselines.idw import IDW
 
 N, GROUPS = 160, 4
 

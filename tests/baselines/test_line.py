@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from pmvge import MultiViewGraph
-from pmvge.baselines.line import LINE, ascend
+from pmvge.baselines import LINE
+from pmvge.baselines.line import ascend
 from pmvge.baselines.negatives import Contrast, inner_contrast_loss
 from pmvge.errors import DivergedError
 

@@ -8,9 +8,7 @@ from scipy.stats import spearmanr
 from sklearn import manifold
 
 from pmvge import MultiViewGraph
-from pmvge.baselines.isomap import Isomap
-from pmvge.baselines.lle import LLE
-from pmvge.baselines.mds import MDS
+from pmvge.baselines import LLE, MDS, Isomap
 from pmvge.errors import GraphError, NotInductive, ParameterError
 
 
@@ -99,7 +97,7 @@ def test_lle_is_that_of_scikit_learn_with_a_variance_of_one():
 def test_lle_finds_the_same_by_both_eigensolvers(monkeypatch):
     X = np.random.default_rng(0).random((150, 3))
     Y = fitted(LLE(2, n_neighbors=10, random_state=0), X)
-    monkeypatch.setattr("pmvge.baselines.lle.SMALL", 0)
+    monkeypatch.setattr("pmvge.baselines.manifold.SMALL", 0)
     same_up_to_sign(fitted(LLE(2, n_neighbors=10, random_state=0), X), Y, atol=1e-3)
 
 
@@ -107,7 +105,7 @@ def test_lle_writes_all_out_where_iterations_fail(monkeypatch):
     """Pairs of nearest neighbours: shift-invert divides by exactly 0."""
     X = 10.0 * np.arange(20)[:, None] + np.tile([[0.0], [1.0]], (10, 1))
     Y = fitted(LLE(1, n_neighbors=1, random_state=0), X)
-    monkeypatch.setattr("pmvge.baselines.lle.SMALL", 0)
+    monkeypatch.setattr("pmvge.baselines.manifold.SMALL", 0)
     with pytest.raises(ValueError, match="ARPACK"):
         manifold.LocallyLinearEmbedding(n_neighbors=1, n_components=1, eigen_solver="arpack").fit(X)
     np.testing.assert_array_equal(fitted(LLE(1, n_neighbors=1, random_state=0), X), Y)

@@ -7,9 +7,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score
 
 from pmvge import MultiViewGraph
+from pmvge.baselines import SBM
 from pmvge.baselines.blocks import climb, fit_blocks, greedy
 from pmvge.baselines.flattening import flatten
-from pmvge.baselines.sbm import SBM
 from pmvge.errors import InputError, NotInductive
 
 PLANTED = {

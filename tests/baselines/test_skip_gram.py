@@ -11,8 +11,7 @@ import pytest
 from scipy import sparse
 
 from pmvge import MultiViewGraph
-from pmvge.baselines.deepwalk import DeepWalk
-from pmvge.baselines.node2vec import Node2Vec
+from pmvge.baselines import DeepWalk, Node2Vec
 from pmvge.baselines.skip_gram import Corpus
 
 pytest.importorskip("gensim")

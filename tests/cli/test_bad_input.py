@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pmvge import PMvGE, storage
-from pmvge.embeddings import Embeddings
+from pmvge.search import Embeddings
 
 QUICK = ("--set", "max_steps=5", "--set", "n_components=4")
 

@@ -13,9 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from pmvge.cli import datasets as cli
-from pmvge.datasets import awa, load_cora, load_digits
-from pmvge.datasets import download as downloading
-from pmvge.datasets.registry import DATASETS, Archive, has_files, has_md5
+from pmvge.datasets import DATASETS, Archive, awa, load_cora, load_digits
+from pmvge.datasets import downloads as downloading
+from pmvge.datasets.registry import has_files, has_md5
 from pmvge.errors import InputError, ParameterError
 
 CONTENT = b"31\t1\t0\t1\tTheory\n7\t0\t0\t1\tAgents\n100\t0\t1\t0\tTheory\n"

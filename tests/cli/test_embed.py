@@ -7,9 +7,10 @@ import pytest
 from pyarrow import parquet
 
 from pmvge import PMvGE
-from pmvge.embeddings import Embeddings
 from pmvge.errors import NotInductive, ParameterError, TableError
-from pmvge.tables import recipe, rows_of
+from pmvge.search import Embeddings
+from pmvge.tables import rows_of
+from pmvge.tables.columns import recipe
 
 
 def embed(run, model, view, table, output, *flags):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from pmvge import PMvGE
-from pmvge.background import load_background
 from pmvge.cli.common import parse_settings
 from pmvge.errors import ParameterError, TableError
+from pmvge.model import load_background
 from pmvge.tables import read_graph
 
 QUICK = ("--set", "max_steps=20", "--set", "n_components=8")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pmvge import PMvGE
-from pmvge.background import load_background
+from pmvge.model import load_background
 
 
 def test_inspect_as_json(run, model, truth):

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from pmvge import PMvGE, storage
-from pmvge.checkpoints import saved_seed
+from pmvge.training import saved_seed
 
 STRIKES = 50 if "PMVGE_STRESS" in os.environ else 3
 OLD, NEW = 3, 5  # components

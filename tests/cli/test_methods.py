@@ -7,9 +7,10 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from pmvge.cli import app
+from pmvge.cli.app import app
 from pmvge.errors import ParameterError
-from pmvge.methods import FLAGS, METHODS, TABLE
+from pmvge.experiments import METHODS, TABLE
+from pmvge.experiments.methods import FLAGS
 
 
 def run(*arguments: str) -> str:

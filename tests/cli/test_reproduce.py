@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pmvge.cli import app
+from pmvge.cli.app import app
 from pmvge.errors import InputError, ParameterError
 from pmvge.experiments import recipe as recipes
 from pmvge.experiments.citation import Citation

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from pmvge import PMvGE
-from pmvge.background import load_background
 from pmvge.cli import common
 from pmvge.errors import InputError, NotInductive, ParameterError
+from pmvge.model import load_background
 from pmvge.tables import rows_of
 
 

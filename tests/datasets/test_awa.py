@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pmvge.datasets import awa
-from pmvge.datasets.awa import find_awa2, load_attributes, load_awa2, load_images, unpack_awa2
+from pmvge.datasets import awa, load_attributes, load_images
+from pmvge.datasets.awa import find_awa2, load_awa2, unpack_awa2
 from pmvge.errors import InputError
 
 LEVEL = {

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits as load_scans
 
-from pmvge.datasets import load_digits
-from pmvge.datasets.digits import NAMES
+from pmvge.datasets import NAMES, load_digits
 
 SCAN_VIEWS = ("image", "spectrum", "profile")
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pmvge.datasets import DATASETS, data_folder
 from pmvge.datasets.cora import find_cora
-from pmvge.datasets.registry import DATASETS, data_folder, has_files, has_md5
+from pmvge.datasets.registry import has_files, has_md5
 from pmvge.errors import InputError
 
 FILES = {"cora.content": b"31\t1\t0\tTheory\n7\t0\t1\tAgents\n" * 50, "cora.cites": b"31\t7\n"}
@@ -121,7 +122,7 @@ def test_a_folder_that_may_not_be_read(tmp_path) -> None:
 # -- what ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dataset", DATASETS.values(), ids=str)
+@pytest.mark.parametrize("dataset", DATASETS.values(), ids=lambda dataset: dataset.name)
 def test_every_entry_is_complete(dataset, tmp_path) -> None:
     assert DATASETS[dataset.name] is dataset
     assert dataset.summary

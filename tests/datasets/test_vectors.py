@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from pmvge.datasets.vectors import load_vectors, read_words
+from pmvge.datasets import load_vectors
+from pmvge.datasets.vectors import read_words
 from pmvge.errors import InputError
 
 GLOVE = "the 1 2 3\nold -1 0 .5\nworld 3 2 1.5\n. . . 9 9 9\nfurry 1e-1 0.2 7\n"

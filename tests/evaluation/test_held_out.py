@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, mean_poisson_deviance, roc_auc_score
 
-from pmvge.background import Background
-from pmvge.evaluation.held_out import evaluate_background, evaluate_held_out, merged
-from pmvge.links import canonical
+from pmvge.evaluation import evaluate_held_out
+from pmvge.graph import canonical, merged
+from pmvge.model import Background, evaluate_background
 
 SIZES = {"a": 30, "b": 20}
 PAIRS = (("a", "b"), ("a", "a"))

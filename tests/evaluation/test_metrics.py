@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from sklearn.metrics import mean_poisson_deviance
 
-from pmvge.evaluation.metrics import (
+from pmvge.evaluation import (
     expected_over_observed,
     link_auc,
     link_average_precision,

@@ -16,9 +16,8 @@ from sklearn.metrics import (
 )
 
 from pmvge.errors import InputError
-from pmvge.evaluation import ranking
-from pmvge.evaluation.ranking import evaluate_links, overall
-from pmvge.link_tables import parse_links
+from pmvge.evaluation import evaluate_links, overall, ranking
+from pmvge.graph import parse_links
 
 
 def links(W, within=False):

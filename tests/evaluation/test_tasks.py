@@ -5,8 +5,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from pmvge.evaluation.tasks import classification_accuracy, clustering_nmi, link_prediction
-from pmvge.link_tables import parse_links
+from pmvge.evaluation import classification_accuracy, clustering_nmi, link_prediction
+from pmvge.graph import parse_links
 
 
 def clusters(rng, n_each: int = 20, spread: float = 0.1):

@@ -7,14 +7,13 @@ import pytest
 from scipy.stats import multivariate_normal
 from sklearn.metrics import average_precision_score
 
-from pmvge.datasets.awa import load_attributes
+from pmvge.datasets import load_attributes
 from pmvge.errors import InputError, PmvgeError
-from pmvge.experiments import attributes
+from pmvge.experiments import Job, Recipe, attributes, load_recipe
 from pmvge.experiments.animals import load_animals, simulate_images
 from pmvge.experiments.attribute_tables import Case
 from pmvge.experiments.attributes import AttributeRanking, average_precisions
-from pmvge.experiments.base import Job
-from pmvge.experiments.recipe import Entry, Recipe, load
+from pmvge.experiments.recipe import Entry
 
 C, Q, EACH = 5, 7, 12  # classes, attributes, images a class
 SMALL = {
@@ -321,7 +320,7 @@ def test_recipes_have_the_papers_numbers(name, column) -> None:
         "DeepWalk": ([71.3, 0.57], None),
         "PMvGE paper": ([71.5, 0.48], [70.5, 0.53]),
     }
-    recipe = load(name)
+    recipe = load_recipe(name)
     given = {e.label: e.paper["average_precision"] for e in recipe.methods if e.paper}
     assert given == {label: pair[column] for label, pair in paper.items() if pair[column]}
     assert not recipe.simulated
@@ -331,7 +330,7 @@ def test_recipes_have_the_papers_numbers(name, column) -> None:
 
 
 def test_the_simulated_recipe_is_marked_and_has_every_row() -> None:
-    recipe = load("awa-sim")
+    recipe = load_recipe("awa-sim")
     assert recipe.simulated
     assert not any(entry.paper for entry in recipe.methods)
     rows = {job.row for job in AttributeRanking(recipe).jobs()}

@@ -15,14 +15,12 @@ from scipy import sparse
 
 from pmvge.datasets import Cora
 from pmvge.errors import DivergedError, InputError
-from pmvge.experiments import citation, report
-from pmvge.experiments.base import Job
+from pmvge.experiments import Job, citation, missing_jobs, report, run, write_results
 from pmvge.experiments.citation import VIEW, Citation, scaled
 from pmvge.experiments.comparison import spread
 from pmvge.experiments.recipe import parse
-from pmvge.experiments.run import _thread_limits, missing_jobs, read_results, run, write_results
-from pmvge.graph import MultiViewGraph
-from pmvge.walks import multi_step_weights
+from pmvge.experiments.runs import _thread_limits, read_results
+from pmvge.graph import MultiViewGraph, multi_step_weights
 
 CLASSES = ("a", "b", "c")
 RECIPE = """
@@ -248,7 +246,7 @@ def test_tables_and_pages_show_what_was_found(tmp_path):
     finding = report.Finding(made.recipe, summary, 4, 4, "by hand")
     text = report.markdown(finding)
     assert f"| LPP | {table.rows[1][1]} | 12.5 ± 0.50 |" in text
-    report.write(tmp_path, [finding], "<title>")
+    report.write_findings(tmp_path, [finding], "<title>")
     page = (tmp_path / "index.html").read_text()
     assert "&lt;title&gt;" in page
     assert table.rows[1][1] in page

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from pmvge.experiments import Job
 from pmvge.experiments import recipe as recipes
-from pmvge.experiments.base import Job
 from pmvge.experiments.consistency import (
     COLUMNS,
     DESIGNS,
@@ -27,7 +27,7 @@ TWO, THREE = DESIGNS
 
 
 def small(**options):
-    recipe = replace(recipes.load("consistency"), repetitions=1)
+    recipe = replace(recipes.load_recipe("consistency"), repetitions=1)
     return Consistency(replace(recipe, options={"sizes": [100, 500], **options}))
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pmvge.errors import ParameterError
+from pmvge.experiments import Job
 from pmvge.experiments import recipe as recipes
-from pmvge.experiments.base import Job
 from pmvge.experiments.figure2 import Figure2, similarity
 
 SMALL = {
@@ -26,7 +26,9 @@ SMALL = {
 
 
 def small(**options):
-    return Figure2(replace(recipes.load("figure2"), repetitions=2, options={**SMALL, **options}))
+    return Figure2(
+        replace(recipes.load_recipe("figure2"), repetitions=2, options={**SMALL, **options})
+    )
 
 
 def cosine_by_hand(x, z):

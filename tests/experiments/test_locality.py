@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
+from pmvge.experiments import Job, Recipe, load_recipe
 from pmvge.experiments.animals import Animals
-from pmvge.experiments.base import Job
 from pmvge.experiments.locality import Locality, rank_correlation
-from pmvge.experiments.recipe import Entry, Recipe, load
+from pmvge.experiments.recipe import Entry
 
 PAPER = {"image": [0.722, 0.058], "attribute": [0.811, 0.082]}
 
@@ -81,7 +81,7 @@ def test_the_paper_stands_beside_real_images_only() -> None:
 
 
 def test_the_recipe() -> None:
-    recipe = load("locality")
+    recipe = load_recipe("locality")
     assert recipe.simulated
     assert recipe.entry("PMvGE paper").paper == PAPER
     assert len({job.row for job in Locality(recipe).jobs()}) == 6

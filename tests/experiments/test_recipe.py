@@ -8,18 +8,17 @@ from pathlib import Path
 import pytest
 
 from pmvge.errors import InputError, ParameterError
+from pmvge.experiments import METHODS, ORDER, make, report
 from pmvge.experiments import recipe as recipes
-from pmvge.experiments import report
-from pmvge.experiments.run import EXPERIMENTS, ORDER, make
-from pmvge.methods import METHODS
+from pmvge.experiments.runs import EXPERIMENTS
 
 MINIMAL = 'title = "t"\nexperiment = "citation"\nsummary = "s"\n'
 ROW = '[[methods]]\nlabel = "a"\nmethod = "SGE"\n'
 
 
-@pytest.mark.parametrize("name", recipes.names())
+@pytest.mark.parametrize("name", recipes.recipe_names())
 def test_every_recipe_is_whole(name):
-    recipe = recipes.load(name)
+    recipe = recipes.load_recipe(name)
     assert recipe.experiment in EXPERIMENTS
     experiment = make(recipe, None, None)
     jobs = experiment.jobs()
@@ -39,8 +38,8 @@ def test_every_recipe_is_whole(name):
 
 
 def test_settings_that_were_found_fit_the_recipe():
-    for name in recipes.names():
-        recipe = make(recipes.load(name), None, None).recipe  # with all rows of a method
+    for name in recipes.recipe_names():
+        recipe = make(recipes.load_recipe(name), None, None).recipe  # with all rows of a method
         assert not any("," in entry.label for entry in recipe.methods)  # --methods has commas
         if recipe.tuned:
             assert set(recipe.tuned) == {e.label for e in recipe.methods if e.search}
@@ -81,7 +80,7 @@ def test_an_unknown_experiment_lists_the_known_ones():
     with pytest.raises(
         ParameterError, match=r"unknown experiment 'cora': expected one of.*'cora-a'"
     ):
-        recipes.load("cora")
+        recipes.load_recipe("cora")
     recipe = recipes.parse("x", MINIMAL.replace("citation", "citatoin"))
     with pytest.raises(ParameterError, match="did you mean 'citation'"):
         make(recipe, None, None)
@@ -102,14 +101,14 @@ def test_the_fingerprint_tells_recipes_apart():
     assert one.fingerprint("a") != one.fingerprint("b")
 
 
-@pytest.mark.parametrize("name", recipes.names())
+@pytest.mark.parametrize("name", recipes.recipe_names())
 def test_the_page_of_results_is_of_these_recipes(name):
     """docs/results.md is written from a run: what a recipe says must be what was run."""
     page = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
     if name in ("awa-a", "awa-b"):  # their data are not at hand
         assert f"`{name}`" in page
         return
-    recipe = recipes.load(name)
+    recipe = recipes.load_recipe(name)
     _, _, section = page.partition(f"\n## {name}: {recipe.title}\n")
     section = section.partition("\n## ")[0]
     assert recipe.summary in section

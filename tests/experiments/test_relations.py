@@ -11,8 +11,8 @@ import pytest
 from scipy.linalg import sqrtm, subspace_angles
 from sklearn.datasets import load_digits
 
+from pmvge.experiments import Job
 from pmvge.experiments import recipe as recipes
-from pmvge.experiments.base import Job
 from pmvge.experiments.cdmca import WeakSignals, distance
 from pmvge.experiments.classifier import Classifier
 from pmvge.experiments.sbm import MODELS, Blocks, densities, log_distance
@@ -21,7 +21,7 @@ WITHIN, BETWEEN = MODELS
 
 
 def small(kind, name, **options):
-    return kind(replace(recipes.load(name), repetitions=2, options=options))
+    return kind(replace(recipes.load_recipe(name), repetitions=2, options=options))
 
 
 # -- CDMCA ----------------------------------------------------------------------------------

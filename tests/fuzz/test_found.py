@@ -17,15 +17,14 @@ from fuzzing.targets.folders import repair
 from safetensors.torch import load, save
 
 from pmvge import PMvGE
-from pmvge.background import load_background
-from pmvge.checkpoints import Checkpoints, saved_seed
-from pmvge.datasets.cora import load_cora
-from pmvge.datasets.vectors import load_vectors
+from pmvge.datasets import load_cora, load_vectors
 from pmvge.errors import GraphError, InputError, PmvgeError, StorageError, TableError
 from pmvge.experiments import recipe as recipes
 from pmvge.experiments.kept import kept
+from pmvge.model import load_background
 from pmvge.tables import LinkTable, Project, Source, ViewTable, read_project, read_tables
-from pmvge.tables.casts import check_column
+from pmvge.tables.columns.casts import check_column
+from pmvge.training import Checkpoints, saved_seed
 
 
 def damaged(tmp_path, name, change):

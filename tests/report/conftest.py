@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 
 from pmvge import MultiViewGraph, PMvGE
-from pmvge.background import Background
-from pmvge.split import hold_out_links
+from pmvge.graph import hold_out_links
+from pmvge.model import Background
 
 PATIENCE = 120.0  # seconds; a busy machine is slow, not wrong
 

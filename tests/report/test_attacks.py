@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from pmvge import PMvGE
-from pmvge.background import Background, load_background
+from pmvge.graph import hold_out_links
+from pmvge.model import Background, load_background
 from pmvge.report import write_report
-from pmvge.split import hold_out_links
 from pmvge.tables import LinkTable, Project, ViewTable, read_tables
 
 SCRIPT = "<script>window.hacked = 1</script>"

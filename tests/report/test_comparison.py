@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pmvge.link_tables import parse_links
-from pmvge.links import Links
+from pmvge.graph import Links, parse_links
 from pmvge.report.comparison import calibration, degrees, similarities
 from pmvge.report.summary import PairData
 

@@ -17,9 +17,10 @@ from plotly import graph_objects
 from torch import nn
 
 from pmvge import MultiViewGraph, PMvGE
-from pmvge.background import Background
-from pmvge.errors import InputError, NotFitted, StorageError
-from pmvge.evaluation.ranking import evaluate_links
+from pmvge.checks import NotFitted
+from pmvge.errors import InputError, StorageError
+from pmvge.evaluation import evaluate_links
+from pmvge.model import Background
 from pmvge.report import write_report
 from pmvge.report.summary import pair_data, settings
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pmvge.link_tables import parse_links
+from pmvge.graph import parse_links
 from pmvge.report.retrieval import examples
 from pmvge.report.summary import PairData
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pmvge.tables.sources import as_source
-from pmvge.tables.staging import stage
-from pmvge.tables.workbench import ask, workbench
+from pmvge.tables.sources.source import as_source
+from pmvge.tables.sources.staging import stage
+from pmvge.tables.sources.workbench import ask, workbench
 
 
 @pytest.fixture

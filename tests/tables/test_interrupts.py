@@ -7,10 +7,10 @@ import threading
 import duckdb
 import pytest
 
-from pmvge.tables import read_project, read_tables, staging
-from pmvge.tables.recipe import batches
-from pmvge.tables.sketch import sketch_project
-from pmvge.tables.workbench import ask, readable, workbench
+from pmvge.tables import read_project, read_tables, sketch_project
+from pmvge.tables.columns.recipe import batches
+from pmvge.tables.sources import staging
+from pmvge.tables.sources.workbench import ask, readable, workbench
 
 LONG = "SELECT count(*) AS n FROM range(300000000) WHERE hash(range) % 7 = 3"
 

@@ -16,8 +16,8 @@ from pmvge.tables import (
     graph_from_frames,
     read_graph,
     read_tables,
-    workbench,
 )
+from pmvge.tables.sources import workbench
 
 PROJECT = """
 [views.users]

@@ -7,20 +7,12 @@ import pandas as pd
 import pytest
 
 from pmvge.errors import TableError
-from pmvge.tables import (
-    LinkTable,
-    Project,
-    Source,
-    ViewTable,
-    casts,
-    guess,
-    profile,
-    read_tables,
-    rows_of,
-)
-from pmvge.tables.profile import Profile
-from pmvge.tables.staging import stage
-from pmvge.tables.workbench import ask, quoted, workbench
+from pmvge.tables import LinkTable, Project, Source, ViewTable, read_tables, rows_of
+from pmvge.tables.columns import casts
+from pmvge.tables.guessing import guess, profile
+from pmvge.tables.guessing.profile import Profile
+from pmvge.tables.sources.staging import stage
+from pmvge.tables.sources.workbench import ask, quoted, workbench
 
 MANY = 450
 

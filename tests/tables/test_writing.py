@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmvge.tables import Feature, LinkTable, Project, Source, ViewTable
+from pmvge.tables import Feature, LinkTable, Project, Source, ViewTable, folded, project_text
+from pmvge.tables.columns.recipe import expand
 from pmvge.tables.project import parse_project
-from pmvge.tables.recipe import expand
-from pmvge.tables.writing import folded, project_text
 
 NAMES = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=8

@@ -17,8 +17,7 @@ from scipy.linalg import lapack
 
 from pmvge.baselines.linear import LinearMethod
 from pmvge.baselines.moments import LinkMoments, link_moments
-from pmvge.features import Features
-from pmvge.graph import MultiViewGraph
+from pmvge.graph import Features, MultiViewGraph
 
 Matrix = NDArray[np.float64]
 

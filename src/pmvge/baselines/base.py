@@ -21,14 +21,11 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from pmvge.baselines.flattening import flatten
-from pmvge.errors import GraphError, InputError, NotFitted, NotInductive, ParameterError
-from pmvge.features import Features, check_rows
-from pmvge.graph import MultiViewGraph
-from pmvge.ids import Ids, trained_positions
-from pmvge.parameters import Check, flag, pick_seed, real, sizes, whole
+from pmvge.checks import Check, NotFitted, flag, pick_seed, real, sizes, whole
+from pmvge.errors import GraphError, InputError, NotInductive, ParameterError
+from pmvge.graph import Features, Ids, MultiViewGraph, check_rows, trained_positions
 
 Vectors = NDArray[Any]  # (n, K) float32, or on its way there
-
 # The checks of settings that mean the same in every method; a method adds its own in ``checks``.
 COMMON: dict[str, Check] = {
     "n_components": whole(1),

@@ -20,7 +20,6 @@ from pmvge.baselines.eigen import leading_of_operator
 from pmvge.baselines.sge import spectral_axes
 
 Matrix = NDArray[np.float64]
-
 CHUNKS = 8  # parts of the nodes that are updated one after the other
 SWEEPS = 20  # over all nodes, of moves one by one
 HALVINGS = 20  # of a step that would lower the bound, before it is not made at all
@@ -106,9 +105,6 @@ def climb(W: sparse.csr_array, tau: Matrix, beta: Matrix, rows: NDArray[np.integ
 def log(x: Matrix) -> Matrix:
     """The logarithm, of 0 a very low number."""
     return np.asarray(np.log(np.maximum(x, LEAST)))
-
-
-# -- starts ---------------------------------------------------------------------------------
 
 
 def starts(

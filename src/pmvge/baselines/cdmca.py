@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from pmvge.baselines.base import inputs
 from pmvge.baselines.linear import PencilMethod, leading_axes
+from pmvge.checks import one_of, optional, real, whole
 from pmvge.errors import GraphError
 from pmvge.graph import MultiViewGraph
-from pmvge.parameters import one_of, optional, real, whole
 
 CONSTRAINTS = ("links", "nodes")
 

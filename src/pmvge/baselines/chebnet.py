@@ -10,8 +10,8 @@ from torch import nn
 from torch.nn import functional
 
 from pmvge.baselines.graph_network import Edges, Product, Rows, WholeGraphNetwork, geometric
+from pmvge.checks import whole
 from pmvge.encoders import Dropout
-from pmvge.parameters import whole
 
 
 class ChebNet(WholeGraphNetwork):

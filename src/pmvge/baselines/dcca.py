@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from pmvge.baselines.gradient import build_encoders, descend, embed_nodes, encode, seeded
 from pmvge.baselines.linear import SpaceMethod
 from pmvge.baselines.negatives import weighted_draws
-from pmvge.features import Features
-from pmvge.graph import MultiViewGraph
-from pmvge.history import History
-from pmvge.links import Links
-from pmvge.network import embed_rows
-from pmvge.parameters import real
+from pmvge.checks import real
+from pmvge.encoders import embed_rows
+from pmvge.graph import Features, Links, MultiViewGraph
+from pmvge.training import History
 
 
 class DCCA(SpaceMethod):

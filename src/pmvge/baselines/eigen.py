@@ -11,7 +11,6 @@ from scipy.sparse import linalg
 from pmvge.errors import DivergedError
 
 Matrix = NDArray[np.float64]
-
 SMALL = 300  # operators of this size are simply written out
 ROUNDS = 50  # restarts of Lanczos per wanted vector, before it is given up
 

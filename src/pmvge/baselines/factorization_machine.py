@@ -14,11 +14,8 @@ from pmvge.baselines.base import Baseline, flat, inputs
 from pmvge.baselines.flattening import FlatGraph, flatten
 from pmvge.baselines.gradient import CPU, descend, seeded
 from pmvge.baselines.negatives import Contrast, LinkSampler, contrast_loss
-from pmvge.encoders import Normalize, product
-from pmvge.features import Features, SparseRows, check_rows, take
-from pmvge.graph import MultiViewGraph
-from pmvge.ids import trained_positions
-from pmvge.network import ROWS
+from pmvge.encoders import ROWS, Normalize, product
+from pmvge.graph import Features, MultiViewGraph, SparseRows, check_rows, take, trained_positions
 
 START = 0.1  # spread of the first vectors' entries
 

@@ -10,12 +10,11 @@ import torch
 from torch import nn
 
 from pmvge.baselines.graph_network import Edges, Product, Rows, WholeGraphNetwork, geometric
+from pmvge.checks import real, whole
 from pmvge.encoders import Dropout
-from pmvge.parameters import real, whole
 
 MOST = 1000  # iterations; reached only where a tolerance is finer than float32
 FINAL = 1e-5  # tolerance after training
-
 Map = Callable[[torch.Tensor], torch.Tensor]
 
 

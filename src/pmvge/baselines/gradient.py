@@ -14,22 +14,18 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from pmvge.batches import BatchStream
-from pmvge.encoders import EncoderSpec
-from pmvge.features import take
-from pmvge.fitting import private_rng
-from pmvge.graph import MultiViewGraph
-from pmvge.history import History
-from pmvge.network import (
+from pmvge.encoders import (
+    EncoderSpec,
     MultiViewEncoder,
     choose_encoders,
     embed_rows,
     schemas_of,
     set_input_scale,
 )
-from pmvge.objectives import Loss
-from pmvge.progress import watcher
-from pmvge.training import Plan, Trainer
+from pmvge.graph import MultiViewGraph, take
+from pmvge.likelihoods import Loss
+from pmvge.sampling import BatchStream
+from pmvge.training import History, Plan, Trainer, private_rng, watcher
 
 CPU = torch.device("cpu")
 

@@ -24,8 +24,7 @@ from pmvge.baselines.flattening import FlatGraph, flatten
 from pmvge.baselines.gradient import CPU, descend, seeded
 from pmvge.baselines.negatives import Contrast, Index, LinkSampler, inner_contrast_loss
 from pmvge.encoders import Normalize, product
-from pmvge.features import Features, SparseRows, take
-from pmvge.graph import MultiViewGraph
+from pmvge.graph import Features, MultiViewGraph, SparseRows, take
 
 Rows = torch.Tensor | SparseRows
 

@@ -18,12 +18,9 @@ from pmvge.baselines.flattening import flatten
 from pmvge.baselines.gradient import CPU, seeded
 from pmvge.baselines.graph_network import GraphNetwork, Product, Rows, at, geometric, input_layer
 from pmvge.baselines.negatives import Index
-from pmvge.encoders import Dropout
-from pmvge.features import Features, take
-from pmvge.graph import MultiViewGraph
-from pmvge.network import ROWS
-from pmvge.parameters import flag, real, whole
-from pmvge.walks import draw_between, row_shares
+from pmvge.checks import flag, real, whole
+from pmvge.encoders import ROWS, Dropout
+from pmvge.graph import Features, MultiViewGraph, draw_between, row_shares, take
 
 Mask = NDArray[np.bool_]
 

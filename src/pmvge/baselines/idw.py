@@ -14,11 +14,9 @@ from pmvge.baselines.base import Baseline
 from pmvge.baselines.flattening import FlatGraph, flatten
 from pmvge.baselines.gradient import build_encoders, descend, embed_nodes, encode, seeded
 from pmvge.baselines.negatives import Contrast, inner_contrast_loss, weighted_draws
-from pmvge.features import Features
-from pmvge.graph import MultiViewGraph
-from pmvge.network import MultiViewEncoder, embed_rows
-from pmvge.parameters import whole
-from pmvge.walks import WalkSampler, cooccurrences
+from pmvge.checks import whole
+from pmvge.encoders import MultiViewEncoder, embed_rows
+from pmvge.graph import Features, MultiViewGraph, WalkSampler, cooccurrences
 
 WALKS, PAIRS = 1000, 20_000  # pairs drawn from walks made together: not many from one walk
 

@@ -10,9 +10,8 @@ from sklearn.kernel_approximation import Nystroem
 
 from pmvge.baselines.base import inputs
 from pmvge.baselines.linear import SpaceMethod
-from pmvge.features import Features
-from pmvge.graph import MultiViewGraph
-from pmvge.parameters import one_of, optional, real, whole
+from pmvge.checks import one_of, optional, real, whole
+from pmvge.graph import Features, MultiViewGraph
 
 
 class KernelCCA(SpaceMethod):

@@ -13,10 +13,10 @@ from pmvge.baselines.base import Baseline
 from pmvge.baselines.flattening import FlatGraph, flatten
 from pmvge.baselines.gradient import one_thread
 from pmvge.baselines.negatives import Contrast, LinkSampler
+from pmvge.checks import one_of
 from pmvge.errors import DivergedError
 from pmvge.graph import MultiViewGraph
-from pmvge.parameters import one_of
-from pmvge.progress import watcher
+from pmvge.training import watcher
 
 OFTEN = 16  # a node that is in a batch more often moves as if it were in it this often
 

@@ -13,11 +13,9 @@ from pmvge.baselines.base import Baseline, inputs
 from pmvge.baselines.eigen import leading_of_pencil
 from pmvge.baselines.moments import link_moments
 from pmvge.baselines.wide import WidePencil
-from pmvge.features import Features
-from pmvge.graph import MultiViewGraph
+from pmvge.graph import Features, MultiViewGraph
 
 Matrix = NDArray[np.float64]
-
 WIDE = 2000  # columns from which on the eigenproblem is solved by Lanczos
 NOTHING = 1e-9  # an eigenvalue that is so much smaller than the first is 0 but for rounding
 

@@ -21,11 +21,9 @@ from scipy import sparse
 
 from pmvge.baselines.flattening import flatten
 from pmvge.errors import GraphError
-from pmvge.features import Features
-from pmvge.graph import MultiViewGraph
+from pmvge.graph import Features, MultiViewGraph
 
 Matrix = NDArray[np.float64]
-
 COLUMNS = 20_000  # more than this, and the matrices would take 3 GB each
 CONSTANT = 1e-12  # a column whose variance is so small a share of its mean square is constant
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pmvge.baselines.skip_gram import WalkMethod
-from pmvge.parameters import Check, real
+from pmvge.checks import Check, real
 
 
 class Node2Vec(WalkMethod):

@@ -16,10 +16,9 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from pmvge.baselines.base import Baseline, flat
 from pmvge.baselines.blocks import fit_blocks, starts
 from pmvge.baselines.flattening import flatten
+from pmvge.checks import Check, real, whole
 from pmvge.errors import InputError
-from pmvge.features import Features, check_features
-from pmvge.graph import MultiViewGraph
-from pmvge.parameters import Check, real, whole
+from pmvge.graph import Features, MultiViewGraph, check_features
 
 Matrix = NDArray[np.float64]
 

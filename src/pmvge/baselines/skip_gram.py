@@ -11,9 +11,8 @@ from scipy import sparse
 
 from pmvge.baselines.base import Baseline
 from pmvge.baselines.flattening import flatten
-from pmvge.graph import MultiViewGraph
-from pmvge.parameters import Check, flag, whole
-from pmvge.walks import WalkSampler
+from pmvge.checks import Check, flag, whole
+from pmvge.graph import MultiViewGraph, WalkSampler
 
 JOBS = 200  # pieces that the walks are handed over in: the learning rate falls from one to the next
 

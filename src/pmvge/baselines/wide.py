@@ -18,12 +18,10 @@ from pmvge.baselines.eigen import turned
 from pmvge.baselines.flattening import flatten
 from pmvge.baselines.moments import CONSTANT, column_slices, squares
 from pmvge.errors import DivergedError, GraphError
-from pmvge.features import Features
-from pmvge.graph import MultiViewGraph
+from pmvge.graph import Features, MultiViewGraph
 
 Matrix = NDArray[np.float64]
 Solve = Callable[[Matrix], Matrix]
-
 DENSE = 10_000  # columns of a view whose block is held as a dense matrix
 ENTRIES = 50_000_000  # of a sparse block
 LEAST = 1e-9  # shrinkage: a block that is not invertible has no solutions

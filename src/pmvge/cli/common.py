@@ -18,15 +18,11 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from pmvge import PMvGE
-from pmvge.background import Background, load_background
 from pmvge.errors import InputError, ParameterError, StorageError, choose
-from pmvge.parameters import check_parameters
-from pmvge.saving import of_one_save
+from pmvge.model import Background, PMvGE, check_parameters, load_background, of_one_save
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON, nothing else.")]
 Model = Annotated[Path, typer.Argument(help="The folder of a fitted model.", show_default=False)]
-
 COLUMNS = {
     "roc_auc": "AUC",
     "average_precision": "AP",

@@ -13,8 +13,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 from rich.text import Text
 
-from pmvge.datasets.download import download as fetch
-from pmvge.datasets.registry import DATASETS, Archive, Dataset
+from pmvge.datasets import DATASETS, Archive, Dataset
+from pmvge.datasets import download as fetch
 from pmvge.errors import InputError, choose
 from pmvge.graph import MultiViewGraph
 
@@ -23,7 +23,6 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
-
 Name = Annotated[str, typer.Argument(help="One that 'list' shows.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Folder = Annotated[

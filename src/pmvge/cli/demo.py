@@ -15,12 +15,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from pmvge import Background, PMvGE
 from pmvge.cli.common import AsJson, print_json, writable
-from pmvge.datasets.digits import NAMES, Digits, load_digits
-from pmvge.evaluation.tasks import link_prediction
+from pmvge.datasets import NAMES, Digits, load_digits
+from pmvge.evaluation import link_prediction
+from pmvge.graph import hold_out_links
+from pmvge.model import Background, PMvGE
 from pmvge.report import write_report
-from pmvge.split import hold_out_links
 
 SHADES = " ░▒▓█"
 EXAMPLES = 5

@@ -12,13 +12,12 @@ import typer
 from pyarrow import parquet
 from rich.console import Console
 
-from pmvge import PMvGE
 from pmvge.cli.common import AsJson, Model, bold, print_json, tell, writable
-from pmvge.embeddings import Embeddings, save_whole
 from pmvge.errors import ParameterError
-from pmvge.progress import Pass
-from pmvge.tables import read_rows
-from pmvge.tables.blocks import Notes
+from pmvge.model import PMvGE
+from pmvge.progress import ProgressBar
+from pmvge.search import Embeddings, save_whole
+from pmvge.tables import Notes, read_rows
 
 View = Annotated[str, typer.Option("--view", help="The view that the rows belong to.")]
 
@@ -42,7 +41,7 @@ def embed(
     loaded = PMvGE.load(model)
     notes: Notes = Counter()
     loaded.progress = False  # one bar for all rows
-    with Pass(f"embedding {view}") as bar:
+    with ProgressBar(f"embedding {view}") as bar:
         parts = _watched(embedded(loaded, view, table, notes), bar, _count(table))
         rows = save_whole(output, parts)
     tell(strange_values(view, notes))
@@ -63,7 +62,9 @@ def embedded(model: PMvGE, view: str, table: str, notes: Notes) -> Iterator[Embe
         yield Embeddings(ids, model.embed(view, ids if X is None else X))
 
 
-def _watched(parts: Iterator[Embeddings], bar: Pass, total: int | None) -> Iterator[Embeddings]:
+def _watched(
+    parts: Iterator[Embeddings], bar: ProgressBar, total: int | None
+) -> Iterator[Embeddings]:
     done = 0
     for part in parts:
         yield part

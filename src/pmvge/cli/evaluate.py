@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from pmvge import PMvGE
 from pmvge.cli.common import (
     AsJson,
     Model,
@@ -19,10 +18,10 @@ from pmvge.cli.common import (
     visible,
 )
 from pmvge.errors import InputError, ParameterError
-from pmvge.evaluation.held_out import evaluate_held_out, merged
-from pmvge.links import Links, Pair
-from pmvge.tables import read_links
-from pmvge.tables.later import link_pairs, pair_of
+from pmvge.evaluation import evaluate_held_out
+from pmvge.graph import Links, Pair, merged
+from pmvge.model import PMvGE
+from pmvge.tables import link_pairs, pair_of, read_links
 
 
 def evaluate(

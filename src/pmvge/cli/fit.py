@@ -12,9 +12,8 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from pmvge import EncoderSpec, MultiViewGraph, PMvGE, storage
-from pmvge.background import Background
-from pmvge.checkpoints import saved_seed
+from pmvge import storage
+from pmvge.checks import pick_seed
 from pmvge.cli.common import (
     AsJson,
     as_typed,
@@ -29,12 +28,12 @@ from pmvge.cli.common import (
 from pmvge.cli.flags import LinkFlags, Settings, Spill, Strict, Views, project_from
 from pmvge.cli.init import describe
 from pmvge.distributed import common_seed, is_first, launched_as
+from pmvge.encoders import EncoderSpec
 from pmvge.errors import InputError, ParameterError, StorageError, choose
-from pmvge.evaluation.held_out import evaluate_background
-from pmvge.parameters import pick_seed
-from pmvge.split import hold_out_links
-from pmvge.tables import Project, Tables, read_tables, share_links
-from pmvge.tables.sketch import Sketch
+from pmvge.graph import MultiViewGraph, hold_out_links
+from pmvge.model import Background, PMvGE, evaluate_background
+from pmvge.tables import Project, Sketch, Tables, read_tables, share_links
+from pmvge.training import saved_seed
 
 
 def fit(

@@ -14,7 +14,6 @@ from pmvge.errors import ParameterError
 from pmvge.tables import LinkTable, Project, ViewTable, read_project
 
 Table = TypeVar("Table", ViewTable, LinkTable)
-
 Views = Annotated[
     list[str] | None,
     typer.Option(

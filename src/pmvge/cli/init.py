@@ -11,8 +11,7 @@ from rich.console import Console
 from pmvge import storage
 from pmvge.cli.common import AsJson, as_typed, bold, print_json, tell, visible, writable
 from pmvge.errors import StorageError
-from pmvge.tables.sketch import Sketch, sketch_project
-from pmvge.tables.writing import folded, project_text
+from pmvge.tables import Sketch, folded, project_text, sketch_project
 
 
 def init(

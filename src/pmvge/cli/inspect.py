@@ -7,9 +7,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from pmvge import PMvGE
-from pmvge.background import Background
 from pmvge.cli.common import AsJson, Model, bold, cell, load, print_json
+from pmvge.model import Background, PMvGE
 
 
 def inspect(model: Model, as_json: AsJson = False) -> None:

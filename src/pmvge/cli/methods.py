@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pmvge.methods import TABLE, Card, card, cards
+from pmvge.experiments import TABLE, Card, card, cards
 
 COLUMNS = {
     "Nv": "n_views",

@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from pmvge.background import Background
 from pmvge.cli.common import AsJson, Model, bold, load, print_json, tell, writable
 from pmvge.errors import ParameterError
+from pmvge.model import Background
 from pmvge.report import write_report
-from pmvge.tables.later import read_labels
+from pmvge.tables import read_labels
 
 
 def report(

@@ -14,10 +14,22 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from pmvge.errors import InputError, choose
-from pmvge.experiments import recipe as recipes
-from pmvge.experiments import report
-from pmvge.experiments.base import Experiment, Job, Table
-from pmvge.experiments.run import ORDER, make, missing_jobs, run, write_results
+from pmvge.experiments import (
+    ORDER,
+    SIMULATED,
+    Experiment,
+    Finding,
+    Job,
+    Table,
+    load_recipe,
+    make,
+    missing_jobs,
+    read_finding,
+    recipe_names,
+    run,
+    write_findings,
+    write_results,
+)
 
 ALL = "all"
 
@@ -53,9 +65,9 @@ def reproduce(
     if name is None:
         _list()
         return
-    wanted = sorted(recipes.names(), key=_place) if name == ALL else [name]
+    wanted = sorted(recipe_names(), key=_place) if name == ALL else [name]
     if name != ALL:
-        choose("experiment", name, [*recipes.names(), ALL])
+        choose("experiment", name, [*recipe_names(), ALL])
     findings, failed = [], []
     for one in wanted:
         experiment = _prepare(one, repetitions, methods, tune, data, output)
@@ -76,13 +88,13 @@ def reproduce(
             failed.append(one)
             continue
         write_results(experiment, folder)
-        finding = report.read(experiment, folder)
-        report.write(folder, [finding], finding.recipe.title)
+        finding = read_finding(experiment, folder)
+        write_findings(folder, [finding], finding.recipe.title)
         findings.append(finding)
         if not as_json:
             _print(finding)
     if name == ALL:
-        report.write(output, findings, "The paper's experiments, reproduced")
+        write_findings(output, findings, "The paper's experiments, reproduced")
     if as_json:
         print(json.dumps([_plain(finding) for finding in findings], indent=1))
     else:
@@ -100,7 +112,7 @@ def _prepare(
     data: Path | None,
     output: Path,
 ) -> Experiment:
-    recipe = recipes.load(name)
+    recipe = load_recipe(name)
     if repetitions is not None:
         recipe = replace(recipe, repetitions=repetitions)
     if tune:
@@ -143,10 +155,10 @@ def _run(experiment: Experiment, folder: Path, processes: int) -> None:
             raise
 
 
-def _print(finding: report.Finding) -> None:
+def _print(finding: Finding) -> None:
     console = Console()
     if finding.recipe.simulated:
-        console.print(Text(report.SIMULATED, style="bold"))
+        console.print(Text(SIMULATED, style="bold"))
     for table in finding.summary.tables:
         console.print(_grid(table))
     for goal in finding.summary.goals:
@@ -163,7 +175,7 @@ def _grid(table: Table) -> Grid:
     return grid
 
 
-def _plain(finding: report.Finding) -> dict[str, Any]:
+def _plain(finding: Finding) -> dict[str, Any]:
     return {
         "experiment": finding.recipe.name,
         "simulated": finding.recipe.simulated,
@@ -184,6 +196,6 @@ def _list() -> None:
     grid = Grid()
     grid.add_column("experiment", no_wrap=True)
     grid.add_column("what it shows")
-    for name in sorted(recipes.names(), key=_place):
-        grid.add_row(name, Text(recipes.load(name).title))
+    for name in sorted(recipe_names(), key=_place):
+        grid.add_row(name, Text(load_recipe(name).title))
     Console().print(grid)

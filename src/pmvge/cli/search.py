@@ -12,8 +12,6 @@ from rich.console import Console
 from rich.table import Table
 from scipy import sparse
 
-from pmvge import PMvGE
-from pmvge.background import Background
 from pmvge.cli.common import (
     AsJson,
     Model,
@@ -26,10 +24,11 @@ from pmvge.cli.common import (
     visible,
 )
 from pmvge.cli.embed import embedded, strange_values
-from pmvge.embeddings import Embeddings, top_k
 from pmvge.errors import InputError, ParameterError, choose
-from pmvge.ids import Ids, find
-from pmvge.tables.blocks import Notes
+from pmvge.graph import Ids, find
+from pmvge.model import Background, PMvGE
+from pmvge.search import Embeddings, top_k
+from pmvge.tables import Notes
 
 
 def search(

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from pmvge import storage
+from pmvge.checks import pick_seed
 from pmvge.cli.common import (
     AsJson,
     as_typed,
@@ -24,9 +25,7 @@ from pmvge.cli.common import (
 from pmvge.cli.fit import encoders_for, pick_fraction, split_links
 from pmvge.cli.flags import LinkFlags, Settings, Strict, Views, project_from
 from pmvge.errors import InputError, StorageError
-from pmvge.parameters import pick_seed
-from pmvge.tables import read_tables
-from pmvge.tables.writing import project_text
+from pmvge.tables import project_text, read_tables
 from pmvge.tuning import SEARCHED, Trial
 from pmvge.tuning import tune as search
 

@@ -1,6 +1,26 @@
-"""Data sets, one file each."""
+"""Data sets: downloads, archives and loaders."""
 
+from pmvge.datasets.awa import PARTS, Attributes, load_attributes, load_images
 from pmvge.datasets.cora import Cora, load_cora
-from pmvge.datasets.digits import Digits, load_digits
+from pmvge.datasets.digits import NAMES, Digits, load_digits
+from pmvge.datasets.downloads import data_folder, download
+from pmvge.datasets.registry import DATASETS, Archive, Dataset
+from pmvge.datasets.vectors import load_vectors
 
-__all__ = ["Cora", "Digits", "load_cora", "load_digits"]
+__all__ = [
+    "DATASETS",
+    "NAMES",
+    "PARTS",
+    "Archive",
+    "Attributes",
+    "Cora",
+    "Dataset",
+    "Digits",
+    "data_folder",
+    "download",
+    "load_attributes",
+    "load_cora",
+    "load_digits",
+    "load_images",
+    "load_vectors",
+]

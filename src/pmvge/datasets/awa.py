@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pmvge.datasets.download import data_folder
+from pmvge.datasets.downloads import data_folder
 from pmvge.datasets.unpacking import unpack
 from pmvge.errors import InputError, choose, one_line, short
 from pmvge.graph import MultiViewGraph
@@ -115,9 +115,6 @@ def load_images(
     return _resnet(_find(data, folders, RESNET, FEATURES), classes, per_class, seed, p)
 
 
-# -- AwA2 as it is downloaded ---------------------------------------------------------------
-
-
 def find_awa2(folder: Path) -> Path | None:
     """Where in its folder all that is read of AwA2 lies together."""
     return _first([folder / packed for packed in PACKED], (*LEVEL, *RESNET))
@@ -142,9 +139,6 @@ def load_awa2(folder: str | Path) -> MultiViewGraph:
         {("image", "attribute"): W},
         {"image": np.array(images.names), "attribute": np.array(level.attributes)},
     )
-
-
-# -- finding and reading --------------------------------------------------------------------
 
 
 def _find(

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pmvge.datasets.download import data_folder
+from pmvge.datasets.downloads import data_folder
 from pmvge.datasets.unpacking import read_files
 from pmvge.errors import InputError, one_line
-from pmvge.graph import MultiViewGraph
-from pmvge.ids import find
+from pmvge.graph import MultiViewGraph, find
 
 _FILES = ("cora.content", "cora.cites")
 MAX_BYTES = 100_000_000  # in an archive; the files have 8 million

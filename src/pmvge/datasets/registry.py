@@ -9,13 +9,12 @@ from pathlib import Path, PurePosixPath
 
 from pmvge.datasets import awa, cora
 from pmvge.datasets.digits import load_digits
-from pmvge.datasets.download import data_folder
+from pmvge.datasets.downloads import data_folder
 from pmvge.datasets.unpacking import read_files
 from pmvge.errors import InputError
 from pmvge.graph import MultiViewGraph
 
 __all__ = ["DATASETS", "Archive", "Dataset", "data_folder", "has_files", "has_md5"]
-
 Verify = Callable[[Path], None]  # raises InputError if a file is not the right one
 
 
@@ -107,7 +106,6 @@ CORA = {
     "cora.content": "b8ebed0fd45e53995abafd1b70cf6a9fcc8f86abc5826d69b97fe6ca46e9c8ee",
     "cora.cites": "ec1a372391b7f0f60a6aff0084e8abd8f19f0faa7e1f2441a41c492042d5945e",
 }
-
 DATASETS: dict[str, Dataset] = {
     "digits": Dataset(
         name="digits",

@@ -95,9 +95,6 @@ def unpack(
         ) from error
 
 
-# -- looking through ------------------------------------------------------------------------
-
-
 def _zip_files(archive: zipfile.ZipFile, max_bytes: int) -> dict[str, zipfile.ZipInfo]:
     files, size = {}, 0
     for number, info in enumerate(archive.infolist(), start=1):
@@ -163,9 +160,6 @@ def _named(wanted: str, names: Mapping[str, object]) -> str:
         if PurePosixPath(name).name == wanted:
             return name
     raise InputError(f"{wanted} is not in the archive")
-
-
-# -- unpacking ------------------------------------------------------------------------------
 
 
 @contextmanager

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from pmvge.errors import InputError, one_line
 
 Vector = NDArray[np.float32]
-
 SEPARATORS = re.compile(r"[-+_\s]+")  # between the words of a name
 
 

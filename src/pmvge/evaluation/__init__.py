@@ -1,1 +1,25 @@
-"""How good embeddings are: metrics (arrays to numbers) and tasks (embeddings to metrics)."""
+"""Scores of vectors on held-out links and labels."""
+
+from pmvge.evaluation.held_out import Results, evaluate_held_out
+from pmvge.evaluation.metrics import (
+    expected_over_observed,
+    link_auc,
+    link_average_precision,
+    poisson_deviance,
+)
+from pmvge.evaluation.ranking import evaluate_links, overall
+from pmvge.evaluation.tasks import classification_accuracy, clustering_nmi, link_prediction
+
+__all__ = [
+    "Results",
+    "classification_accuracy",
+    "clustering_nmi",
+    "evaluate_held_out",
+    "evaluate_links",
+    "expected_over_observed",
+    "link_auc",
+    "link_average_precision",
+    "link_prediction",
+    "overall",
+    "poisson_deviance",
+]

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.background import Background
 from pmvge.evaluation.ranking import evaluate_links, overall
-from pmvge.links import Links, Pair, canonical
+from pmvge.graph import Links, Pair
 
 Results = dict[str, dict[str, Any]]  # {"pairs": {"users,films": {...}}, "overall": {...}}
 
@@ -69,46 +67,3 @@ def evaluate_held_out(
         "pairs": {pair: {**one, "exposure": shares[pair]} for pair, one in pairs.items()},
         "overall": overall(pairs),
     }
-
-
-def evaluate_background(
-    Y: Mapping[str, NDArray[Any]],
-    log_alpha: Mapping[Pair, float],
-    background: Background,
-    *,
-    weights: Mapping[Pair, float] | None = None,
-    k: int = 10,
-    max_pairs: int = 10**8,
-) -> Results:
-    """How well the links that were held out of the training are foretold.
-
-    ``weights`` are a model's ``alpha_weight_``; by default all links are taken to have been given
-    to ``fit``, as its graph and its validation.
-    """
-    if weights is None:
-        weights = {
-            pair: merged(links, background.held_out.get(pair)).total
-            for pair, links in background.links.items()
-        }
-    return evaluate_held_out(
-        Y,
-        log_alpha,
-        background.held_out,
-        known=background.links,
-        weights=weights,
-        k=k,
-        max_pairs=max_pairs,
-    )
-
-
-def merged(first: Links, second: Links | None) -> Links:
-    """The links of both; a pair of nodes that is in both has the sum of its weights."""
-    if second is None or not len(second):
-        return first
-    keys = np.concatenate(
-        [part.rows.astype(np.int64) * part.shape[1] + part.cols for part in (first, second)]
-    )
-    unique, place = np.unique(keys, return_inverse=True)
-    weights = np.bincount(place, np.concatenate([first.weights, second.weights]))
-    rows, cols = unique // first.shape[1], unique % first.shape[1]
-    return canonical(rows, cols, weights, first.shape, first.within)

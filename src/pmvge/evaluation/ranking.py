@@ -26,10 +26,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pmvge.errors import InputError
-from pmvge.links import Links
+from pmvge.graph import Links
 
 TILE = 1 << 22  # scores held at once; larger ones are no faster
-
 # What each mean over view pairs is weighted by.
 WEIGHT = {
     "roc_auc": "links",
@@ -39,7 +38,6 @@ WEIGHT = {
     "poisson_deviance": "pairs",
     "expected_over_observed": "observed",
 }
-
 Array = NDArray[Any]
 
 

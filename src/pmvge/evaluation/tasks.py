@@ -14,7 +14,7 @@ from sklearn.metrics import normalized_mutual_info_score
 from sklearn.multiclass import OneVsRestClassifier
 
 from pmvge.evaluation.metrics import expected_over_observed, link_auc, link_average_precision
-from pmvge.links import Links
+from pmvge.graph import Links
 
 
 def classification_accuracy(

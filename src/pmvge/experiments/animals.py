@@ -11,16 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pmvge.datasets.awa import PARTS, load_attributes, load_images
-from pmvge.datasets.awa import Attributes as ClassLevel
-from pmvge.datasets.download import data_folder
-from pmvge.datasets.vectors import load_vectors
+from pmvge.datasets import PARTS, data_folder, load_attributes, load_images, load_vectors
+from pmvge.datasets import Attributes as ClassLevel
 from pmvge.errors import InputError, choose
 from pmvge.graph import MultiViewGraph
 
 Array = NDArray[Any]
 Index = NDArray[np.int64]
-
 IMAGE, ATTRIBUTE = "image", "attribute"
 SEED = 2018  # of the simulated images
 VECTORS = {  # where, in the data folder, and how to get it: no checksums are known, so by hand

@@ -19,20 +19,13 @@ from sklearn.decomposition import PCA
 
 from pmvge.encoders import EncoderSpec
 from pmvge.errors import InputError, choose
-from pmvge.experiments.animals import (
-    ATTRIBUTE,
-    IMAGE,
-    Animals,
-    Array,
-    Index,
-    load_animals,
-)
+from pmvge.experiments.animals import ATTRIBUTE, IMAGE, Animals, Array, Index, load_animals
 from pmvge.experiments.attribute_tables import Case, Found
 from pmvge.experiments.base import Job, Result, Summary
 from pmvge.experiments.comparison import Comparison, Metric, Part, Score, percent, unit
 from pmvge.experiments.kept import Arrays, digest
+from pmvge.experiments.methods import METHODS
 from pmvge.experiments.recipe import Entry, Recipe
-from pmvge.methods import METHODS
 
 POPULARITY = "popularity"  # attributes by how many images of the fit have them
 CEILING = "ceiling"  # simulated images only: the posterior of the class, from what it was drawn by

@@ -20,14 +20,13 @@ from plotly.graph_objects import Figure
 from scipy.linalg import subspace_angles
 from torch import nn
 
-from pmvge.baselines.linear import leading_axes
+from pmvge.baselines import leading_axes
 from pmvge.experiments.base import Drawing, Experiment, Goal, Job, Result, Summary, Table
 from pmvge.graph import MultiViewGraph
 from pmvge.model import PMvGE
-from pmvge.report.palette import HUES
+from pmvge.pages import HUES
 
 Array = NDArray[np.float64]
-
 CLOSE = 2.0  # degrees
 ANGLES = (
     "The largest angle between what the maximum likelihood estimate of linear PMvGE spans and what "

@@ -13,19 +13,17 @@ from numpy.typing import NDArray
 
 from pmvge.datasets import Cora, load_cora
 from pmvge.errors import choose
-from pmvge.evaluation.tasks import classification_accuracy, clustering_nmi
+from pmvge.evaluation import classification_accuracy, clustering_nmi
 from pmvge.experiments.base import Goal, Job, Result, Summary
 from pmvge.experiments.comparison import Comparison, Metric, Part, Score, spread
 from pmvge.experiments.comparison import unit as unit_rows
 from pmvge.experiments.kept import Arrays, digest
+from pmvge.experiments.methods import METHODS
 from pmvge.experiments.recipe import Entry, Recipe
-from pmvge.graph import MultiViewGraph
-from pmvge.methods import METHODS
-from pmvge.walks import multi_step_weights
+from pmvge.graph import MultiViewGraph, multi_step_weights
 
 Array = NDArray[Any]
 Index = NDArray[np.int64]
-
 VIEW = "paper"
 SECONDS = "seconds"
 FEATURES = "features"  # the method that does nothing

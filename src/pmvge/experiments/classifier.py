@@ -23,7 +23,7 @@ from torch import nn
 from pmvge.experiments.base import Drawing, Experiment, Goal, Job, Result, Summary, Table
 from pmvge.graph import MultiViewGraph
 from pmvge.model import PMvGE
-from pmvge.report.palette import HUES
+from pmvge.pages import HUES
 
 METHODS = {"pmvge": "PMvGE", "softmax": "softmax classifier"}
 Labels = NDArray[np.int64]

@@ -23,16 +23,14 @@ from plotly.graph_objects import Figure
 from torch import nn
 
 from pmvge.experiments.base import Drawing, Experiment, Goal, Job, Result, Summary, Table
-from pmvge.graph import MultiViewGraph
-from pmvge.likelihood import log_likelihood
-from pmvge.links import Pair
+from pmvge.graph import MultiViewGraph, Pair
+from pmvge.likelihoods import log_likelihood
 from pmvge.model import PMvGE
-from pmvge.report.palette import HUES
+from pmvge.pages import HUES
 from pmvge.simulation import simulate
 
 Array = NDArray[np.float64]
 Maps = dict[str, Array]  # psi of every view, (p, K)
-
 COLUMNS = {"one": 5, "two": 4, "three": 3}  # p of each view
 DESIGNS: dict[str, list[Pair]] = {
     "D = 2": [("one", "one"), ("one", "two"), ("two", "two")],

@@ -24,10 +24,9 @@ from pmvge.errors import choose
 from pmvge.experiments.base import Drawing, Experiment, Goal, Job, Result, Summary, Table
 from pmvge.graph import MultiViewGraph
 from pmvge.model import PMvGE
-from pmvge.report.palette import HUES
+from pmvge.pages import HUES
 
 Array = NDArray[np.float64]
-
 E1, E2 = np.array([1.0, 1, 1, 0, 0]), np.array([0.0, 0, 1, 1, 1])
 POOR, GOOD = 2, 50  # the paper's two K
 ENOUGH = 0.05  # the mean absolute error that K = 50 should stay below

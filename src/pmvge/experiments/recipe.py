@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pmvge.errors import InputError, choose, one_line, short
-from pmvge.tables.project import parse_toml
+from pmvge.tables import parse_toml
 
 HOME = resources.files("pmvge.experiments") / "recipes"
 
@@ -81,15 +81,15 @@ ROW: dict[str, tuple[type, ...]] = {
 }
 
 
-def names() -> list[str]:
+def recipe_names() -> list[str]:
     """The recipes that come with the package."""
     found = [Path(file.name) for file in HOME.iterdir()]
     return sorted(path.stem for path in found if path.suffix == ".toml")
 
 
-def load(name: str) -> Recipe:
+def load_recipe(name: str) -> Recipe:
     """A recipe of the package, by its name."""
-    choose("experiment", name, names())
+    choose("experiment", name, recipe_names())
     recipe = parse(name, (HOME / f"{name}.toml").read_text(encoding="utf-8"))
     tuned = HOME / f"{name}.tuned.json"
     if not tuned.is_file():

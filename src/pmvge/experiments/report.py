@@ -13,8 +13,8 @@ from plotly.offline import get_plotlyjs
 
 from pmvge.experiments.base import Drawing, Experiment, Goal, Summary, Table
 from pmvge.experiments.recipe import Recipe
-from pmvge.experiments.run import read_jobs
-from pmvge.report import palette
+from pmvge.experiments.runs import read_jobs
+from pmvge.pages import palette_css
 from pmvge.storage import replace_file
 
 SIMULATED = "Simulated data: not comparable with the paper's numbers."
@@ -36,7 +36,7 @@ class Finding:
         return "complete" if self.done == self.jobs else f"{self.done} of {self.jobs} jobs done"
 
 
-def read(experiment: Experiment, folder: Path) -> Finding:
+def read_finding(experiment: Experiment, folder: Path) -> Finding:
     """What the results in an experiment's folder say."""
     recipe, jobs = experiment.recipe, read_jobs(experiment, folder)
     searched = any(entry.search for entry in recipe.methods) and not recipe.tuned
@@ -54,9 +54,6 @@ def _made(content: Mapping[str, Any]) -> str:
     by = content["made_with"]
     told = ", ".join(f"{library} {number}" for library, number in by["versions"].items())
     return f"{told}; {by['cores']} cores"
-
-
-# -- Markdown -------------------------------------------------------------------------------
 
 
 def markdown(finding: Finding, heading: str = "#", figures: Sequence[str] = ()) -> str:
@@ -93,8 +90,6 @@ def _goal_table(goals: Sequence[Goal]) -> Table:
     return Table("Goals", ("goal", "wanted", "found", "met"), rows)
 
 
-# -- HTML -----------------------------------------------------------------------------------
-
 STYLE = """
 main section { overflow-x: auto }
 .simulated { display: inline-block; padding: .3em .7em; border-radius: .4em; font-weight: 600;
@@ -109,7 +104,7 @@ ul.notes { color: var(--soft) }
 
 def page(findings: Sequence[Finding], title: str) -> str:
     """One page of several experiments, everything in it."""
-    style = resources.files("pmvge.report").joinpath("style.css").read_text(encoding="utf-8")
+    style = resources.files("pmvge.pages").joinpath("style.css").read_text(encoding="utf-8")
     links = "".join(f'<a href="#{_id(f)}">{html.escape(f.recipe.name)}</a>' for f in findings)
     body = "\n".join(_section(finding) for finding in findings)
     drawn = any(finding.summary.drawings for finding in findings)
@@ -121,7 +116,7 @@ def page(findings: Sequence[Finding], title: str) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{html.escape(title)}</title>
 <link rel="icon" href="data:,">
-<style>{palette.css()}
+<style>{palette_css()}
 {style}
 {STYLE}</style>
 {script}
@@ -193,10 +188,7 @@ def _figure(drawing: Drawing) -> str:
     )
 
 
-# -- files ----------------------------------------------------------------------------------
-
-
-def write(folder: Path, findings: Sequence[Finding], title: str) -> None:
+def write_findings(folder: Path, findings: Sequence[Finding], title: str) -> None:
     """``table.md`` and ``index.html`` in a folder."""
     text = "\n".join(markdown(finding) for finding in findings)
     whole = page(findings, title)

@@ -22,10 +22,9 @@ from torch import nn
 from pmvge.experiments.base import Drawing, Experiment, Goal, Job, Result, Summary, Table
 from pmvge.graph import MultiViewGraph
 from pmvge.model import PMvGE
-from pmvge.report.palette import HUES
+from pmvge.pages import HUES
 
 Array = NDArray[np.float64]
-
 # Range of the densities within a block, and between blocks.
 MODELS = {
     "dense within blocks": ((0.8, 1.4), (0.12, 0.25)),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.links import Links
+from pmvge.graph import Links
 from pmvge.report.summary import PAIRS, PairData
 
 TILE = 2_000_000  # pairs held at once
@@ -20,7 +20,6 @@ FINE = 4096  # bins that are counted, before they are merged into those that are
 SHOWN = 14  # bins that are shown, at most
 LEAST = 10  # links expected in one that is shown, at least
 DRAWN = 20_000  # similarities in each distribution
-
 Array = NDArray[Any]
 
 

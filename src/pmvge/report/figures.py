@@ -12,20 +12,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.background import Labels
-from pmvge.history import History
-from pmvge.ids import Ids
-from pmvge.report import palette
+from pmvge.graph import Ids
+from pmvge.model import Labels
+from pmvge.pages import (
+    GREY,
+    HELD_OUT,
+    NOT_LINKED,
+    TRAINING,
+    color_of_view,
+    plot_text,
+    symbol_of_view,
+)
 from pmvge.report.comparison import Calibration, Degrees
 from pmvge.report.space import Map
-from pmvge.report.text import plot_text
+from pmvge.training import History
 
 Figure = dict[str, Any]
-
 SIMILARITY_COLORS = {
-    "training": palette.TRAINING,
-    "held out": palette.HELD_OUT,
-    "not linked": palette.NOT_LINKED,
+    "training": TRAINING,
+    "held out": HELD_OUT,
+    "not linked": NOT_LINKED,
 }
 
 
@@ -71,8 +77,8 @@ def training_curves(history: History) -> Figure:
             "y": -columns["loss"],
             "text": when,
             "hovertemplate": template + "<extra>training</extra>",
-            "line": {"color": palette.TRAINING, "width": 2},
-            "marker": {"color": palette.TRAINING},
+            "line": {"color": TRAINING, "width": 2},
+            "marker": {"color": TRAINING},
         }
     ]
     layout: Figure = {
@@ -90,13 +96,13 @@ def training_curves(history: History) -> Figure:
                 "y": columns["validation"],
                 "text": when,
                 "hovertemplate": template + "<extra>validation</extra>",
-                "line": {"color": palette.HELD_OUT, "width": 2},
-                "marker": {"color": palette.HELD_OUT, "size": 6},
+                "line": {"color": HELD_OUT, "width": 2},
+                "marker": {"color": HELD_OUT, "size": 6},
                 "connectgaps": True,
             }
         )
         at = history.best.step
-        grey = {"color": palette.GREY, "width": 1.5, "dash": "dot"}
+        grey = {"color": GREY, "width": 1.5, "dash": "dot"}
         layout["shapes"] = [
             {"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1, "line": grey}
         ]
@@ -121,7 +127,7 @@ def calibration_panel(found: Calibration) -> Figure:
     both = np.concatenate([x, y])
     both = both[both > 0]
     ends = [both.min() / 2, both.max() * 2] if len(both) else [1e-3, 1.0]
-    color = palette.HELD_OUT if found.held_out else palette.TRAINING
+    color = HELD_OUT if found.held_out else TRAINING
     # On a logarithmic axis a bar that reaches 0 would reach out of the figure.
     below = np.minimum(error, 0.9 * y)
     return {
@@ -132,7 +138,7 @@ def calibration_panel(found: Calibration) -> Figure:
                 "x": ends,
                 "y": ends,
                 "hoverinfo": "skip",
-                "line": {"color": palette.GREY, "width": 1.5, "dash": "dot"},
+                "line": {"color": GREY, "width": 1.5, "dash": "dot"},
             },
             {
                 "type": "scatter",
@@ -252,9 +258,9 @@ def space_map(drawn: Map, ids: Mapping[str, Ids], labels: Labels) -> Figure:
                 "text": hover,
                 "hovertemplate": "%{text}<extra></extra>",
                 "marker": {
-                    "symbol": palette.symbol(number),
+                    "symbol": symbol_of_view(number),
                     "size": 12 if few else 9 if n < 500 else 6,
-                    "color": palette.of_view(number),
+                    "color": color_of_view(number),
                     "opacity": 1.0 if few else 0.8,
                     "line": {"width": 1.2 if few else 0.4},
                 },

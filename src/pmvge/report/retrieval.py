@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.embeddings import top_k
-from pmvge.links import Links
+from pmvge.graph import Links
 from pmvge.report.summary import PairData
+from pmvge.search import top_k
 
 QUERIES = 6
 KNOWN, HELD_OUT, NEW = "training", "held out", "new"

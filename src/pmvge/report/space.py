@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.manifold import TSNE
 
-from pmvge.background import Labels
-from pmvge.report.text import shown
+from pmvge.model import Labels
+from pmvge.pages import shown
 
 POINTS = 2_000  # on the map
 FEWEST = 10  # points that t-SNE needs

@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from pmvge.background import Background
+from pmvge.checks import NotFitted
 from pmvge.encoders import EncoderSpec
-from pmvge.errors import InputError, NotFitted
-from pmvge.evaluation.held_out import evaluate_background, merged
-from pmvge.links import Links, Pair
-from pmvge.model import PMvGE
-from pmvge.report.text import number, shown
+from pmvge.errors import InputError
+from pmvge.graph import Links, Pair, merged
+from pmvge.model import Background, PMvGE, evaluate_background
+from pmvge.pages import number, shown
 
 PAIRS = 20_000_000  # pair terms of a view pair that are looked at; of larger ones a sample of rows
 

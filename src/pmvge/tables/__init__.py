@@ -1,36 +1,51 @@
-"""Tables to graphs, and later tables to rows of the same kind, by DuckDB."""
+"""Files, databases and data frames to graphs, and later tables to rows of the same kind."""
 
-from pmvge.tables.later import read_links, read_rows, rows_of
-from pmvge.tables.mapped import open_features
-from pmvge.tables.parquet import features_from_parquet, ids_from_parquet
+from pmvge.tables.columns.blocks import Notes
+from pmvge.tables.columns.learned import check_learned
+from pmvge.tables.guessing.sketch import Sketch, sketch_project
+from pmvge.tables.new_tables import link_pairs, pair_of, read_labels, read_links, read_rows, rows_of
+from pmvge.tables.on_disk.mapped import open_features
+from pmvge.tables.on_disk.parquet import features_from_parquet, ids_from_parquet
 from pmvge.tables.project import (
     Feature,
     LinkTable,
     Project,
     ViewTable,
+    parse_toml,
     read_project,
     share_links,
 )
 from pmvge.tables.reading import DroppedRows, Tables, graph_from_frames, read_graph, read_tables
-from pmvge.tables.sources import Source
+from pmvge.tables.sources.source import Source
+from pmvge.tables.writing import folded, project_text
 
 __all__ = [
     "DroppedRows",
     "Feature",
     "LinkTable",
+    "Notes",
     "Project",
+    "Sketch",
     "Source",
     "Tables",
     "ViewTable",
+    "check_learned",
     "features_from_parquet",
+    "folded",
     "graph_from_frames",
     "ids_from_parquet",
+    "link_pairs",
     "open_features",
+    "pair_of",
+    "parse_toml",
+    "project_text",
     "read_graph",
+    "read_labels",
     "read_links",
     "read_project",
     "read_rows",
     "read_tables",
     "rows_of",
     "share_links",
+    "sketch_project",
 ]

@@ -11,13 +11,12 @@ import pyarrow
 from numpy.typing import NDArray
 
 from pmvge.errors import TableError, cut, short
-from pmvge.ids import Ids
-from pmvge.tables.casts import as_id, check_column
+from pmvge.graph import Ids
+from pmvge.tables.columns.casts import as_id, check_column
 from pmvge.tables.project import LinkTable
-from pmvge.tables.workbench import apart, ask, literal, quoted, readable
+from pmvge.tables.sources.workbench import apart, ask, literal, quoted, readable
 
 Triple = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
-
 # The first of these that is true of a row is why it is dropped.
 REASONS = ("null id", "unknown id", "no weight", "zero weight", "self-link")
 

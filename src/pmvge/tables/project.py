@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pmvge.errors import ParameterError, TableError, choose, one_line, short
-from pmvge.tables.files import find
-from pmvge.tables.sources import Source, as_source
+from pmvge.tables.sources.files import find
+from pmvge.tables.sources.source import Source, as_source
 
 KINDS = ("numeric", "date", "category", "text", "vector")
 AGGREGATES = ("sum", "count", "max")

@@ -13,16 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmvge.errors import GraphError, TableError
-from pmvge.graph import MultiViewGraph, check_pairs
-from pmvge.link_tables import parse_links
-from pmvge.links import Pair
-from pmvge.tables.guess import complete, raw_links, raw_view
+from pmvge.graph import MultiViewGraph, Pair, check_pairs, parse_links
+from pmvge.tables.guessing.guess import complete, raw_links, raw_view
 from pmvge.tables.joining import Joined, Triple, join_links
+from pmvge.tables.on_disk.spill import spill_folder
 from pmvge.tables.project import LinkTable, Project, ViewTable, read_project
-from pmvge.tables.spill import spill_folder
-from pmvge.tables.staging import stage
+from pmvge.tables.sources.staging import stage
+from pmvge.tables.sources.workbench import workbench
 from pmvge.tables.views import View, collect_ids, places_of, read_view, stage_view
-from pmvge.tables.workbench import workbench
 
 
 class DroppedRows(UserWarning):

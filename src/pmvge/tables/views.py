@@ -13,17 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmvge.errors import TableError, short
-from pmvge.features import Features
-from pmvge.ids import Ids
-from pmvge.links import Pair
-from pmvge.tables.blocks import Category, Notes
-from pmvge.tables.casts import as_id, check_casts, check_column, id_type, typed
-from pmvge.tables.guess import raw_links, raw_view
+from pmvge.graph import Features, Ids, Pair
+from pmvge.tables.columns.blocks import Category, Notes
+from pmvge.tables.columns.casts import as_id, check_casts, check_column, id_type, typed
+from pmvge.tables.columns.recipe import Recipe, encoded, expand, fit_recipe, gathered
+from pmvge.tables.guessing.guess import raw_links, raw_view
 from pmvge.tables.joining import IdTable
+from pmvge.tables.on_disk.spill import Place, missing_values
 from pmvge.tables.project import Project, ViewTable
-from pmvge.tables.recipe import Recipe, encoded, expand, fit_recipe, gathered
-from pmvge.tables.spill import Place, missing_values
-from pmvge.tables.workbench import apart, ask, quoted, readable
+from pmvge.tables.sources.workbench import apart, ask, quoted, readable
 
 COLOURS = 30  # categories that a label may have to be told apart in a report
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from pmvge.tables.guess import MANY, stem
+from pmvge.tables.guessing.guess import MANY, stem
 from pmvge.tables.project import Feature, LinkTable, Project, ViewTable
-from pmvge.tables.sources import Source
+from pmvge.tables.sources.source import Source
 
 _HEAD = """\
 # What pmvge reads, and what the columns mean. File names are relative to this file.
@@ -24,7 +24,6 @@ _HEAD = """\
 # Features are column = kind: "numeric", "date", "category", "text" or "vector"; without features
 # a view is known by its ids alone. Labels are shown in the report and not used in training.
 """
-
 _TAIL = """
 # Settings of the model; those not named have their defaults. 'pmvge tune' finds better ones.
 [model]

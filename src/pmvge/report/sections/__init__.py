@@ -1,1 +1,1 @@
-"""The sections of a report: numbers and figures to HTML, with how to read them."""
+"""The sections of a report."""

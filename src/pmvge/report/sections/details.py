@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pmvge.background import Background
-from pmvge.model import PMvGE
+from pmvge.model import Background, PMvGE
+from pmvge.pages import Section, data, escaped, number, pair_name, table
 from pmvge.report import summary
-from pmvge.report.page import Section, pair_name, table
-from pmvge.report.text import data, escaped, number
 
 
 def details(model: PMvGE, background: Background | None) -> Section:

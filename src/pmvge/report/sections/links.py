@@ -6,12 +6,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pmvge.background import Background
-from pmvge.model import PMvGE
-from pmvge.report import comparison, figures, palette, retrieval
-from pmvge.report.page import Section, figure, key, pair_name, skipped
+from pmvge.model import Background, PMvGE
+from pmvge.pages import (
+    HELD_OUT,
+    TRAINING,
+    Section,
+    color_of_view,
+    count,
+    css_variable,
+    data,
+    figure,
+    key,
+    number,
+    pair_name,
+    skipped,
+)
+from pmvge.report import comparison, figures, retrieval
 from pmvge.report.summary import PairData
-from pmvge.report.text import count, data, number
 
 PANELS = 24  # view pairs that get panels; a page of hundreds is read by nobody
 
@@ -46,12 +57,12 @@ def calibration(pairs: Sequence[PairData], seed: int) -> Section:
             "weight that is held out. A fall at the right end means that training links were "
             "learned by heart. "
         )
-        names.append(("held-out links", palette.HELD_OUT))
+        names.append(("held-out links", HELD_OUT))
     if False in judged:
         lead += "Judged on <b>the training links</b> themselves" + (
             " where none are held out. " if True in judged else ": none are held out. "
         )
-        names.append(("training links", palette.TRAINING))
+        names.append(("training links", TRAINING))
     return Section("calibration", title, lead + _first(usable), key(names) + _grid(panels))
 
 
@@ -61,7 +72,7 @@ def distributions(pairs: Sequence[PairData], views: Sequence[str], seed: int) ->
     usable = [part for part in pairs if part.known]
     if not usable:
         return skipped("distributions", title, "no view pair has links")
-    colors = {view: palette.of_view(place) for place, view in enumerate(views)}
+    colors = {view: color_of_view(place) for place, view in enumerate(views)}
     degree_panels, similarity_panels = [], []
     roles: dict[str, str] = {}
     for place, part in enumerate(usable[:PANELS]):
@@ -138,11 +149,11 @@ def examples(
 
 
 def _mark(mark: str) -> str:
-    looks = {"training": ("known", palette.TRAINING), "held out": ("held", palette.HELD_OUT)}
+    looks = {"training": ("known", TRAINING), "held out": ("held", HELD_OUT)}
     if mark not in looks:
         return f'<span class="pill">{mark}</span>'
     kind, color = looks[mark]
-    return f'<span class="pill {kind}" style="--c:var({palette.slot(color)})">{mark}</span>'
+    return f'<span class="pill {kind}" style="--c:var({css_variable(color)})">{mark}</span>'
 
 
 def _panel(title: str, above: str, drawn: str) -> str:

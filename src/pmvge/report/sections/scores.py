@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pmvge.report.page import Section, pair_name, skipped, table
+from pmvge.pages import Section, data, escaped, number, pair_name, skipped, table
 from pmvge.report.summary import PairData
-from pmvge.report.text import data, escaped, number
 
 EXPLAINED = {
     "links": "held-out links that were judged",

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from pmvge.background import Background
-from pmvge.model import PMvGE
-from pmvge.report import figures, palette
-from pmvge.report.page import Section, figure
+from pmvge.model import Background, PMvGE
+from pmvge.pages import (
+    GREY,
+    HUES,
+    SYMBOLS,
+    Section,
+    color_of_view,
+    css_variable,
+    data,
+    figure,
+    script_json,
+    symbol_of_view,
+)
+from pmvge.report import figures
 from pmvge.report.space import Coloring, draw_map
-from pmvge.report.text import data, script_json
 
 
 def space(model: PMvGE, background: Background | None, seed: int) -> Section:
@@ -30,7 +39,7 @@ def space(model: PMvGE, background: Background | None, seed: int) -> Section:
     views = "".join(
         f'<button type="button" data-view="{place}" aria-pressed="true">'
         f'<svg viewBox="0 0 12 12" aria-hidden="true"><path style="--c:var({_slot(place)})" '
-        f'd="{palette.SYMBOLS[palette.symbol(place)]}"/></svg>{data(view, 40)} '
+        f'd="{SYMBOLS[symbol_of_view(place)]}"/></svg>{data(view, 40)} '
         f"<i>{_share(len(at), len(model.ids_[view]))}</i></button>"
         for place, (view, at) in enumerate(drawn.positions.items())
     )
@@ -59,19 +68,19 @@ def _share(part: int, whole: int) -> str:
 
 
 def _slot(view: int) -> str:
-    return palette.slot(palette.of_view(view))
+    return css_variable(color_of_view(view))
 
 
 def _colors(part: Coloring) -> list[str]:
     """A colour for each category; what has no colour of its own is grey."""
-    return palette.HUES[: len(part.categories) - part.plain] + [palette.GREY] * part.plain
+    return HUES[: len(part.categories) - part.plain] + [GREY] * part.plain
 
 
 def _category_key(place: int, part: Coloring) -> str:
     colors = _colors(part)
     buttons = "".join(
         f'<button type="button" data-category="{code}" aria-pressed="true">'
-        f'<i class="swatch" style="background:var({palette.slot(colors[code])})"></i>{data(name)} '
+        f'<i class="swatch" style="background:var({css_variable(colors[code])})"></i>{data(name)} '
         f"<i>{part.counts[code]:,}</i></button>"
         for code, name in enumerate(part.categories)
         if part.counts[code]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pmvge.model import PMvGE
-from pmvge.report import figures, palette
-from pmvge.report.page import Section, figure, key, skipped
-from pmvge.report.text import duration
+from pmvge.pages import HELD_OUT, TRAINING, Section, duration, figure, key, skipped
+from pmvge.report import figures
 
 
 def training(model: PMvGE) -> Section:
@@ -18,10 +17,10 @@ def training(model: PMvGE) -> Section:
         "The gain over a model that expects the same weight everywhere; higher is better. "
         f"Training made {last.step:,} steps ({last.epoch:.1f} epochs) in {duration(last.seconds)}"
     )
-    names = [("training", palette.TRAINING)]
+    names = [("training", TRAINING)]
     if best:
         lead += f"; the weights are those of step {best.step:,}, the best on validation links"
-        names.append(("validation", palette.HELD_OUT))
+        names.append(("validation", HELD_OUT))
     drawn = figure("curves", figures.training_curves(history), "Training curves")
     return Section(
         "training", title, lead + ".", f'<div class="card wide">{key(names)}{drawn}</div>'

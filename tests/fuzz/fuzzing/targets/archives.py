@@ -11,8 +11,8 @@ from pathlib import Path
 from fuzzing.target import Target
 from fuzzing.targets.data import CITES, CONTENT, LEVEL, RESNET
 from fuzzing.targets.tables import check_graph
+from pmvge.datasets import load_cora
 from pmvge.datasets.awa import find_awa2, unpack_awa2
-from pmvge.datasets.cora import load_cora
 from pmvge.datasets.unpacking import unpack
 
 FILES = {"cora/cora.content": CONTENT, "cora/cora.cites": CITES, "cora/README": "Cora\n" * 50}

@@ -10,12 +10,12 @@ import numpy as np
 
 from fuzzing.target import Target, whole
 from fuzzing.targets.tables import check_graph
-from pmvge.datasets.awa import load_attributes, load_awa2, load_images
-from pmvge.datasets.cora import load_cora
-from pmvge.datasets.vectors import load_vectors
+from pmvge.datasets import load_attributes, load_cora, load_images, load_vectors
+from pmvge.datasets.awa import load_awa2
+from pmvge.experiments import make, missing_jobs
 from pmvge.experiments import recipe as recipes
 from pmvge.experiments.kept import kept
-from pmvge.experiments.run import make, missing_jobs, read_results
+from pmvge.experiments.runs import read_results
 
 CONTENT = "31\t0\t1\t0\tTheory\n7\t1\t1\t0\tRules\n12\t0\t0\t1\tTheory\n9\t1\t0\t0\tRules\n"
 CITES = "31\t7\n7\t12\n12\t9\n31\t12\n99\t7\n"
@@ -82,7 +82,7 @@ def make_recipe(folder: Path) -> None:
 
 def make_results(folder: Path) -> None:
     """Results of jobs, and an archive of arrays that is kept for later."""
-    experiment = make(recipes.load("figure2"), None, None)
+    experiment = make(recipes.load_recipe("figure2"), None, None)
     job = experiment.jobs()[0]
     result = {"job": [job.row, job.column], "fingerprint": experiment.fingerprint(job)}
     result |= {"made_with": {"versions": {}}, "seconds": 1.5, "result": {"x": [1, 2]}}
@@ -146,7 +146,7 @@ def read_recipe(folder: Path, output: Path) -> None:
 
 def read_kept(folder: Path, output: Path) -> None:
     """What is damaged is made again; nothing is refused."""
-    experiment = make(recipes.load("figure2"), None, None)
+    experiment = make(recipes.load_recipe("figure2"), None, None)
     done = read_results(experiment, folder)
     assert len(missing_jobs(experiment, folder)) + len(done) == len(experiment.jobs())
     for path in folder.glob("fits/*"):

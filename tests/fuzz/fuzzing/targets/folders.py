@@ -17,11 +17,10 @@ from scipy import sparse
 from fuzzing.target import Files, Target, whole
 from fuzzing.targets.tables import FRIENDS, SEEN, USERS
 from pmvge import Embeddings, EncoderSpec, MultiViewGraph, PMvGE
-from pmvge.background import Background, load_background
-from pmvge.checkpoints import Checkpoints, saved_seed
-from pmvge.split import hold_out_links
-from pmvge.tables import LinkTable, Project, ViewTable, read_tables, rows_of
-from pmvge.tables.later import link_pairs
+from pmvge.graph import hold_out_links
+from pmvge.model import Background, load_background
+from pmvge.tables import LinkTable, Project, ViewTable, link_pairs, read_tables, rows_of
+from pmvge.training import Checkpoints, saved_seed
 
 SETTINGS: dict[str, Any] = {
     "n_components": 3,

@@ -15,10 +15,19 @@ from pyarrow import parquet
 from scipy import sparse
 
 from fuzzing.target import Target, whole
-from pmvge.tables import LinkTable, Project, ViewTable, read_project, read_tables, rows_of
-from pmvge.tables.later import pair_of, read_labels, read_links
-from pmvge.tables.sketch import sketch_project
-from pmvge.tables.writing import project_text
+from pmvge.tables import (
+    LinkTable,
+    Project,
+    ViewTable,
+    pair_of,
+    project_text,
+    read_labels,
+    read_links,
+    read_project,
+    read_tables,
+    rows_of,
+    sketch_project,
+)
 
 USERS = """user_id,age,joined,group,about,taste,label
 1,31,2020-01-05,red,likes old films,"[0.5, 1.0]",x

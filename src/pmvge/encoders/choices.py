@@ -1,0 +1,53 @@
+"""From the ``encoder`` setting of an estimator to an encoder for every view."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from pmvge.encoders.schemas import ViewSchema
+from pmvge.encoders.specs import KINDS, EncoderSpec
+from pmvge.errors import ParameterError, choose
+
+Choice = EncoderSpec | nn.Module
+
+
+def describe_choice(choice: Choice) -> str:
+    """An encoder in words."""
+    if isinstance(choice, nn.Module):
+        return type(choice).__name__
+    sizes = "-".join(map(str, choice.hidden_sizes or ()))
+    return f"mlp {sizes}" if choice.kind == "mlp" and sizes else str(choice.kind)
+
+
+def choose_encoders(
+    encoder: Any, defaults: EncoderSpec, schemas: Mapping[str, ViewSchema]
+) -> dict[str, Choice]:
+    """A complete spec, or a module, for every view, from the estimator's ``encoder`` setting."""
+    given = encoder if isinstance(encoder, Mapping) else dict.fromkeys(schemas, encoder)
+    for view in given:
+        choose("view", view, schemas, "encoder")
+    choices: dict[str, Choice] = {}
+    for view, schema in schemas.items():
+        where = f"view {view!r}: encoder"
+        wanted = given.get(view, "mlp" if schema.row_shape is not None else "lookup")
+        if isinstance(wanted, nn.Module):
+            choices[view] = wanted
+            continue
+        if isinstance(wanted, str):
+            wanted = EncoderSpec(kind=choose("encoder", wanted, KINDS, where))
+        if not isinstance(wanted, EncoderSpec):
+            raise ParameterError(
+                f"{where}: expected a name, an EncoderSpec or a torch.nn.Module, got "
+                f"{type(wanted).__name__}"
+            )
+        if schema.row_shape is None and not (isinstance(encoder, Mapping) and view in encoder):
+            wanted = EncoderSpec(kind="lookup")  # one name for all views: this one has no features
+        spec = wanted.or_else(defaults)
+        if spec.input_dropout is None:
+            spec = spec.or_else(EncoderSpec(input_dropout=0.5 if schema.sparse else 0.0))
+        spec.check(where)
+        choices[view] = spec
+    return choices

@@ -1,0 +1,112 @@
+r"""The maps :math:`f^{(d)}` from data vectors to the shared space, one per view.
+
+``mlp``, ``linear``, ``lookup`` (featureless views), ``identity`` (fixed), or any ``nn.Module``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from pmvge.encoders.layers import Affine, Dropout, Normalize
+from pmvge.encoders.row_table import RowTable
+from pmvge.encoders.specs import ACTIVATIONS, EncoderSpec
+from pmvge.errors import ParameterError
+from pmvge.graph import SparseRows
+
+
+class MLP(nn.Module):
+    r""":math:`f(x) = \sigma_o(\psi_L^\top \sigma(\dots \sigma(\psi_1^\top x)))`, with biases.
+
+    Batch normalisation stands between a hidden layer's product and its activation, dropout after.
+    Without hidden layers this is the linear model.
+    """
+
+    def __init__(self, n_in: int, n_out: int, spec: EncoderSpec, *, sparse: bool) -> None:
+        super().__init__()
+        activation = ACTIVATIONS[str(spec.activation)]
+        self.input = Normalize(n_in, float(spec.input_dropout or 0), sparse)
+        layers: list[nn.Module] = []
+        width = n_in
+        for size in spec.hidden_sizes or ():
+            layers.append(Affine(width, int(size), sparse=sparse and not layers))
+            if spec.batch_norm:
+                layers.append(nn.BatchNorm1d(int(size)))
+            layers.append(activation())
+            if spec.dropout:
+                layers.append(Dropout(spec.dropout))
+            width = int(size)
+        layers.append(Affine(width, n_out, sparse=sparse and not layers))
+        if spec.output_activation != "identity":
+            layers.append(ACTIVATIONS[str(spec.output_activation)]())
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x: torch.Tensor | SparseRows) -> torch.Tensor:
+        """Encode rows: (n, ...) to (n, K)."""
+        y: torch.Tensor = self.layers(self.input(x))
+        return y
+
+
+class Lookup(nn.Embedding, RowTable):
+    """One free vector per node, for a featureless view: :math:`f(e_i) = \\psi_i`."""
+
+    by_rows = True
+
+    def __init__(self, n: int, n_out: int) -> None:
+        super().__init__(n, n_out)
+        nn.init.normal_(self.weight, std=0.01)  # small: a few steps turn a vector where it belongs
+
+    def forward(self, index: torch.Tensor) -> torch.Tensor:
+        """Return the vectors of nodes."""
+        table, place = self.table(index)
+        return functional.embedding(place, table)
+
+
+class Identity(nn.Module):
+    """The data vectors themselves, fixed."""
+
+    def forward(self, x: torch.Tensor | SparseRows) -> torch.Tensor:
+        """Return the rows as they are."""
+        return x.to_dense() if isinstance(x, SparseRows) else x.flatten(1).float()
+
+
+def build_encoder(
+    where: str,
+    spec: EncoderSpec,
+    *,
+    n_rows: int,
+    row_shape: tuple[int, ...] | None,
+    sparse: bool,
+    n_out: int,
+) -> nn.Module:
+    """Build a view's encoder from a spec without gaps."""
+    spec.check(where)
+    if row_shape is None or spec.kind == "lookup":
+        if row_shape is not None:
+            raise ParameterError(
+                f"{where}: 'lookup' is for featureless views, this one has features"
+            )
+        if spec.kind != "lookup":
+            raise ParameterError(
+                f"{where}: a featureless view takes the encoder 'lookup', got {spec.kind!r}"
+            )
+        return Lookup(n_rows, n_out)
+    n_in = int(torch.Size(row_shape).numel())
+    if spec.kind == "identity":
+        if n_in != n_out:
+            raise ParameterError(
+                f"{where}: 'identity' keeps the {n_in} columns, but n_components is {n_out}"
+            )
+        return Identity()
+    if spec.kind == "linear":
+        spec = replace(spec, hidden_sizes=(), output_activation="identity")
+    return MLP(n_in, n_out, spec, sparse=sparse)
+
+
+def batch_norms(encoder: nn.Module) -> list[nn.Module]:
+    """The batch normalisation layers inside, which cannot train on a single row."""
+    kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+    return [module for module in encoder.modules() if isinstance(module, kinds)]

@@ -1,0 +1,117 @@
+"""The encoders of all views in one module."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from pmvge.encoders.choices import Choice
+from pmvge.encoders.modules import MLP, Identity, build_encoder
+from pmvge.encoders.schemas import ViewSchema
+from pmvge.encoders.specs import EncoderSpec
+from pmvge.errors import ParameterError, choose
+from pmvge.graph import MultiViewGraph, SparseRows
+from pmvge.similarities import build_similarity
+
+
+class MultiViewEncoder(nn.Module):
+    r"""All encoders and the similarity: (view, rows) to embeddings :math:`y`."""
+
+    def __init__(
+        self,
+        choices: Mapping[str, Choice],
+        schemas: Mapping[str, ViewSchema],
+        n_out: int,
+        similarity: str,
+    ) -> None:
+        super().__init__()
+        # One deep copy of all: modules stay the user's own, and two views of one module share it.
+        modules = copy.deepcopy({v: c for v, c in choices.items() if isinstance(c, nn.Module)})
+        self._position: dict[str, int] = {}  # by number: a module's name may not hold a dot
+        self.encoders = nn.ModuleList()
+        for view in sorted(choices, key=lambda v: _owner(v, choices) != v):  # owners first
+            owner = _check_owner(view, choices, schemas)
+            if owner != view:
+                self._position[view] = self._position[owner]
+                continue
+            choice, schema = choices[view], schemas[view]
+            if isinstance(choice, EncoderSpec):
+                encoder = build_encoder(
+                    f"view {view!r}: encoder",
+                    choice,
+                    n_rows=schema.n,
+                    row_shape=schema.row_shape,
+                    sparse=schema.sparse,
+                    n_out=n_out,
+                )
+            else:
+                encoder = modules[view]
+            self._position[view] = len(self.encoders)
+            self.encoders.append(encoder)
+        self.similarity = build_similarity(similarity)
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The views that it encodes."""
+        return tuple(self._position)
+
+    def of(self, view: str) -> nn.Module:
+        """The encoder of a view."""
+        return self.encoders[self._position[view]]
+
+    def forward(self, view: str, x: Any) -> torch.Tensor:
+        """Embed rows (or, for a featureless view, positions): (n, ...) to (n, K)."""
+        encoder = self.of(view)
+        if isinstance(x, SparseRows) and not isinstance(encoder, MLP | Identity):
+            x = x.to_dense()  # a module of the user's: the batch alone becomes dense
+        f = encoder(x)
+        if f.dtype is torch.bfloat16:  # only the encoder's products are in low precision
+            f = f.float()
+        y: torch.Tensor = self.similarity(f)
+        return y
+
+
+def _owner(view: str, choices: Mapping[str, Choice]) -> str:
+    """The view whose encoder this one uses: itself, unless it shares."""
+    choice = choices[view]
+    if isinstance(choice, EncoderSpec):
+        return choice.shared_with or view
+    return min(v for v, other in choices.items() if other is choice)
+
+
+def _check_owner(
+    view: str, choices: Mapping[str, Choice], schemas: Mapping[str, ViewSchema]
+) -> str:
+    owner = _owner(view, choices)
+    choice = choices[view]
+    if isinstance(choice, nn.Module) or choice.shared_with is None:
+        return owner
+    where = f"view {view!r}: shared_with"
+    if owner == view:
+        raise ParameterError(f"{where}: a view cannot share with itself")
+    choose("view", owner, choices, where)
+    if _owner(owner, choices) != owner:
+        raise ParameterError(f"{where}: {owner!r} has no encoder of its own, it shares one too")
+    ours, theirs = schemas[view], schemas[owner]
+    if (ours.row_shape, ours.sparse) != (theirs.row_shape, theirs.sparse) or not ours.row_shape:
+        raise ParameterError(
+            f"{where}: expected rows like those of {owner!r} ({theirs.row_shape}, "
+            f"sparse={theirs.sparse}), got ({ours.row_shape}, sparse={ours.sparse})"
+        )
+    return owner
+
+
+def set_input_scale(
+    network: MultiViewEncoder, graph: MultiViewGraph, choices: Mapping[str, Choice]
+) -> None:
+    """Give the built-in encoders the shift and scale of their training rows."""
+    for view, choice in choices.items():
+        encoder, X = network.of(view), graph.views[view]
+        if not isinstance(choice, EncoderSpec) or choice.shared_with or not choice.standardize:
+            continue
+        if isinstance(encoder, MLP) and X is not None:
+            encoder.input.adapt(X)

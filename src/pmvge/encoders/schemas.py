@@ -1,0 +1,37 @@
+"""The shape of a view's rows, without the rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pmvge.graph import Features, MultiViewGraph
+
+
+@dataclass(frozen=True)
+class ViewSchema:
+    """What a view's rows look like, without the rows."""
+
+    n: int
+    row_shape: tuple[int, ...] | None  # None: featureless
+    sparse: bool
+
+    def describe(self) -> str:
+        """The rows in words."""
+        if self.row_shape is None:
+            return "none"
+        return f"{' x '.join(map(str, self.row_shape))}{', sparse' if self.sparse else ''}"
+
+
+def schemas_of(graph: MultiViewGraph) -> dict[str, ViewSchema]:
+    """The schema of every view."""
+    return {
+        view: ViewSchema(n, graph.input_shape(view), not is_dense(graph.views[view]))
+        for view, n in graph.sizes.items()
+    }
+
+
+def is_dense(X: Features | None) -> bool:
+    """Return whether a view has no sparse features."""
+    return X is None or isinstance(X, np.ndarray)

@@ -1,0 +1,97 @@
+"""Ids of entities: checked once, then looked up by value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmvge.errors import GraphError, InputError, NotInductive, short
+
+Ids = NDArray[Any]  # int64, or unicode strings
+_TOO_LARGE = "integer ids must fit in 64 signed bits"
+
+
+def check_ids(where: str, ids: Any, n: int) -> Ids:
+    """Return ``ids`` as a read-only array of ``n`` distinct integers or strings."""
+    if ids is None:
+        array: Ids = np.arange(n)
+    else:
+        array = as_ids(where, ids)
+        if len(array) != n:
+            raise GraphError(f"{where}: expected {n} ids, one per row, got {len(array)}")
+        values, counts = np.unique(array, return_counts=True)
+        if len(values) != n:
+            repeated = values[counts > 1][0].item()
+            raise GraphError(
+                f"{where}: expected distinct ids, got {n - len(values)} repeats, "
+                f"like {short(repeated)}"
+            )
+    array.flags.writeable = False
+    return array
+
+
+def as_ids(where: str, ids: Any) -> Ids:
+    """Return a new 1-d array of int64 or unicode from anything list-like of one kind."""
+    try:
+        given = ids if isinstance(ids, np.ndarray) else list(ids)
+        array = np.array(given)
+    except (TypeError, ValueError) as error:
+        raise GraphError(f"{where}: expected a list of ids, got {type(ids).__name__}") from error
+    if array.dtype.kind in "OT" or (isinstance(given, list) and _may_be_mixed(array, given)):
+        array = _from_objects(where, np.asarray(given, dtype=object))
+    if array.ndim != 1:
+        raise GraphError(f"{where}: expected a 1-d list of ids, got shape {array.shape}")
+    if array.dtype.kind in "iu":
+        if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+            raise GraphError(f"{where}: {_TOO_LARGE}")
+        return array.astype(np.int64)
+    if array.dtype.kind == "U" or array.size == 0:
+        return array
+    raise GraphError(f"{where}: ids must be integers or strings, got {array.dtype} values")
+
+
+def _may_be_mixed(array: Ids, given: list[Any]) -> bool:
+    """Whether numpy may have turned numbers into strings, or truth values into numbers."""
+    return array.dtype.kind == "U" or not {bool, np.bool_}.isdisjoint(map(type, given))
+
+
+def _from_objects(where: str, objects: NDArray[Any]) -> Ids:
+    """Objects of one kind; a mixed list would silently turn 1 and "1" into the same id."""
+    kinds = {type(value) for value in objects.ravel().tolist()}
+    if all(issubclass(kind, str) for kind in kinds):
+        return objects.astype(str)
+    if all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds):
+        try:
+            return objects.astype(np.int64)
+        except OverflowError as error:
+            raise GraphError(f"{where}: {_TOO_LARGE}") from error
+    names = ", ".join(sorted(kind.__name__ for kind in kinds))
+    raise GraphError(f"{where}: ids must be all integers or all strings, got {names}")
+
+
+def find(ids: Ids, wanted: Ids) -> NDArray[np.int64]:
+    """Positions of ``wanted`` in ``ids``, -1 where absent. O((n + m) log n)."""
+    if len(ids) == 0 or len(wanted) == 0 or ids.dtype.kind != wanted.dtype.kind:
+        return np.full(len(wanted), -1, dtype=np.int64)
+    order = np.argsort(ids, kind="stable")
+    place = np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)
+    position = order[place]
+    return np.where(ids[position] == wanted, position, -1).astype(np.int64)
+
+
+def trained_positions(view: str, ids: Ids, wanted: Any) -> NDArray[np.int64]:
+    """Positions of ``wanted`` (one id or several) in a featureless view's training ids."""
+    try:
+        given = as_ids(f"view {view!r}: ids", [wanted] if np.isscalar(wanted) else wanted)
+    except GraphError as error:
+        raise InputError(str(error)) from error
+    positions = find(ids, given)
+    if (positions < 0).any():
+        unseen = given[positions < 0]
+        raise NotInductive(
+            f"view {view!r} has no features, so only ids from training can be embedded; "
+            f"{len(unseen)} are not among them, such as {short(unseen[0].item())}"
+        )
+    return positions

@@ -1,0 +1,269 @@
+"""MultiViewGraph: entities of several kinds, their features, and the links between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmvge.errors import GraphError, choose
+from pmvge.graph.features import Features, freeze, row_shape
+from pmvge.graph.ids import Ids, check_ids
+from pmvge.graph.link_tables import Symmetrize, parse_links
+from pmvge.graph.links import Links, Pair, canonical
+from pmvge.graph.validation import check_pairs, check_views
+
+if TYPE_CHECKING:
+    import networkx
+
+
+class MultiViewGraph:
+    r"""Views :math:`d = 1..D`, each with rows :math:`x_i`, joined by links :math:`w_{ij} \ge 0`.
+
+    Validated once, here, and immutable afterwards. Views and link tables are kept in the order of
+    their names, and links sorted, so that nothing depends on the order in which they were given.
+
+    Parameters
+    ----------
+    views
+        ``{name: rows}``. Rows are a dense array ``(n, ...)`` (numpy, memory map, torch tensor), a
+        scipy sparse matrix ``(n, p)``, or an int ``n`` for a view without features.
+    links
+        ``{(name, name): table}``. A table is a scipy sparse matrix, or ``(rows, cols, weights)``
+        with integer positions (``(rows, cols)`` if all weights are 1); repeated entries add up.
+        The keys are the observed view pairs, the set :math:`\mathcal D`: a pair that is not named
+        is *missing*, which is not the same as a table of zeros. Links within a view are undirected:
+        a symmetric table, or one that names each pair in one order, is accepted.
+    ids
+        ``{name: ids}``, distinct integers or strings; by default ``0..n-1``.
+    symmetrize
+        ``"sum"`` or ``"max"``: how to merge the two orders of a pair in within-view tables, which
+        one that is neither symmetric nor one-sided needs. A symmetric table is doubled by "sum".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pmvge import MultiViewGraph
+    >>> graph = MultiViewGraph(
+    ...     views={"image": np.eye(3), "tag": 2},
+    ...     links={("image", "tag"): ([0, 1, 2], [0, 0, 1], [1.0, 2.0, 1.0])},
+    ... )
+    >>> graph
+    MultiViewGraph: 2 views, 5 nodes, 3 links
+      image            3 nodes   3 features, dense
+      tag              2 nodes   featureless
+      image - tag      3 links   weight 4, density 0.5
+    """
+
+    def __init__(
+        self,
+        views: Mapping[str, Any],
+        links: Mapping[Pair, Any],
+        ids: Mapping[str, Any] | None = None,
+        *,
+        symmetrize: Symmetrize | None = None,
+    ) -> None:
+        if symmetrize is not None:
+            choose("symmetrize", symmetrize, ("sum", "max"))
+        self._sizes, self._views = check_views(views)
+        given = {} if ids is None else ids
+        if not isinstance(given, Mapping):
+            raise GraphError(f"ids: expected {{view: ids}}, got {type(given).__name__}")
+        for name in given:
+            if name not in self._sizes:
+                raise GraphError(f"ids: unknown view {name!r}; the views are {self._known()}")
+        self._ids = {
+            name: check_ids(f"view {name!r}: ids", given.get(name), n)
+            for name, n in self._sizes.items()
+        }
+        self._links: dict[Pair, Links] = {}
+        for pair in check_pairs(links, self._sizes):
+            a, b = pair
+            where = f"links ({a!r}, {b!r})"
+            shape = (self._sizes[a], self._sizes[b])
+            self._links[pair] = parse_links(where, links[pair], shape, a == b, symmetrize)
+        if not any(map(len, self._links.values())):
+            raise GraphError("a graph needs at least one link of positive weight, got none at all")
+        self._tables: Mapping[str, Any] | None = None
+
+    def _known(self) -> str:
+        return ", ".join(map(repr, self._sizes))
+
+    @classmethod
+    def trusted(
+        cls,
+        sizes: Mapping[str, int],
+        views: Mapping[str, Features | None],
+        ids: Mapping[str, Ids],
+        links: Mapping[Pair, Links],
+        tables: Mapping[str, Any] | None = None,
+    ) -> MultiViewGraph:
+        """A graph from parts that are valid already; it may have no links."""
+        graph = cls.__new__(cls)
+        graph._sizes, graph._links, graph._tables = dict(sizes), dict(links), tables
+        graph._views, graph._ids = dict(views), dict(ids)
+        graph._freeze()
+        return graph
+
+    def _freeze(self) -> None:
+        self._views = {v: X if X is None else freeze(X) for v, X in self._views.items()}
+        self._ids = {v: freeze(ids) for v, ids in self._ids.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._freeze()  # numpy's copies and pickles are writable
+
+    # -- what it holds ----------------------------------------------------------------------
+
+    @property
+    def view_names(self) -> tuple[str, ...]:
+        """The views, in the order of their names."""
+        return tuple(self._sizes)
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Number of nodes of each view."""
+        return MappingProxyType(self._sizes)
+
+    @property
+    def views(self) -> Mapping[str, Features | None]:
+        """Features of each view; None for a featureless one."""
+        return MappingProxyType(self._views)
+
+    @property
+    def ids(self) -> Mapping[str, Ids]:
+        """Ids of each view's rows."""
+        return MappingProxyType(self._ids)
+
+    @property
+    def links(self) -> Mapping[Pair, Links]:
+        r"""The links of each observed pair; the keys are the set :math:`\mathcal D`, as given."""
+        return MappingProxyType(self._links)
+
+    @property
+    def tables(self) -> Mapping[str, Any] | None:
+        """How raw tables became these rows, in plain data that a model keeps; None without any."""
+        return self._tables
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes in all views."""
+        return sum(self._sizes.values())
+
+    @property
+    def n_links(self) -> int:
+        """Number of links in all pairs."""
+        return sum(map(len, self._links.values()))
+
+    @property
+    def n_terms(self) -> int:
+        r"""Number of terms of the likelihood, :math:`|\mathcal I_n|`."""
+        return sum(links.n_terms for links in self._links.values())
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of all weights."""
+        return sum(links.total for links in self._links.values())
+
+    def input_shape(self, view: str) -> tuple[int, ...] | None:
+        """Shape of one row of a view; None for a featureless one."""
+        features = self._views[view]
+        return None if features is None else row_shape(features)
+
+    def __repr__(self) -> str:
+        return "\n  ".join(self._describe())
+
+    def _describe(self) -> Iterator[str]:
+        yield (
+            f"MultiViewGraph: {len(self._sizes)} views, {self.n_nodes:,} nodes, "
+            f"{self.n_links:,} links"
+        )
+        labels = {pair: f"{pair[0]} - {pair[1]}" for pair in self._links}
+        width = max(map(len, [*labels.values(), *self._sizes]))
+        for name, n in self._sizes.items():
+            yield f"{name:{width}} {n:>6,} nodes   {self._describe_view(name)}"
+        for pair, links in self._links.items():
+            density = len(links) / links.n_terms if links.n_terms else 0.0
+            yield (
+                f"{labels[pair]:{width}} {len(links):>6,} links   "
+                f"weight {links.total:,.6g}, density {density:.3g}"
+            )
+
+    def _describe_view(self, name: str) -> str:
+        features = self._views[name]
+        if features is None:
+            return "featureless"
+        kind = "dense" if isinstance(features, np.ndarray) else f"sparse, {features.nnz:,} entries"
+        return f"{' x '.join(map(str, row_shape(features)))} features, {kind}"
+
+    # -- other graphs from this one ---------------------------------------------------------
+
+    def with_links(self, links: Mapping[Pair, Links]) -> MultiViewGraph:
+        """The same views with other links, whose keys become the observed pairs."""
+        return self.trusted(self._sizes, self._views, self._ids, links, self._tables)
+
+    def with_tables(self, tables: Mapping[str, Any]) -> MultiViewGraph:
+        """The same graph, with a note of how raw tables became its rows."""
+        return self.trusted(self._sizes, self._views, self._ids, self._links, tables)
+
+    def subgraph(self, nodes: Mapping[str, Any]) -> MultiViewGraph:
+        """Keep the named rows (positions or a boolean mask) of each view, and links among them.
+
+        Views that are not named stay whole. Observed pairs stay observed, even without a link left.
+        """
+        if not isinstance(nodes, Mapping):
+            raise GraphError(f"subgraph: expected {{view: rows}}, got {type(nodes).__name__}")
+        rows = {name: self._rows(name, wanted) for name, wanted in nodes.items()}
+        sizes = {name: len(rows[name]) if name in rows else n for name, n in self._sizes.items()}
+        views = {
+            name: X[rows[name]] if X is not None and name in rows else X
+            for name, X in self._views.items()
+        }
+        ids = {name: i[rows[name]] if name in rows else i for name, i in self._ids.items()}
+        position = {name: np.full(n, -1) for name, n in self._sizes.items()}
+        for name, place in position.items():
+            place[rows.get(name, slice(None))] = np.arange(sizes[name])
+        links = {}
+        for (a, b), old in self._links.items():
+            i, j = position[a][old.rows], position[b][old.cols]
+            kept = (i >= 0) & (j >= 0)
+            i, j, w = i[kept], j[kept], old.weights[kept]
+            if old.within:
+                i, j = np.minimum(i, j), np.maximum(i, j)
+            links[a, b] = canonical(i, j, w, (sizes[a], sizes[b]), old.within)
+        return self.trusted(sizes, views, ids, links, self._tables)
+
+    def _rows(self, name: str, wanted: Any) -> NDArray[np.int64]:
+        if name not in self._sizes:
+            raise GraphError(f"subgraph: unknown view {name!r}; the views are {self._known()}")
+        n, where = self._sizes[name], f"subgraph: view {name!r}"
+        index = np.asarray(wanted)
+        if index.dtype == bool:
+            if index.shape != (n,):
+                raise GraphError(f"{where}: expected a mask of {n} values, got {index.shape}")
+            index = np.flatnonzero(index)
+        if index.ndim != 1 or index.size == 0 or index.dtype.kind not in "iu":
+            raise GraphError(f"{where}: expected a non-empty list of positions or a mask")
+        if index.min() < 0 or index.max() >= n:
+            raise GraphError(
+                f"{where}: positions must lie in 0..{n - 1}, got {index.min()} to {index.max()}"
+            )
+        if len(np.unique(index)) != len(index):
+            raise GraphError(f"{where}: a position is named twice")
+        return index.astype(np.int64)
+
+    def to_networkx(self) -> networkx.Graph:
+        """Return the graph in networkx: see :func:`pmvge.interop.to_networkx`."""
+        from pmvge.interop import to_networkx
+
+        return to_networkx(self)
+
+    @classmethod
+    def from_networkx(cls, network: networkx.Graph, **attributes: Any) -> MultiViewGraph:
+        """Return a graph from networkx: see :func:`pmvge.interop.from_networkx`."""
+        from pmvge.interop import from_networkx
+
+        return from_networkx(network, **attributes)

@@ -1,0 +1,56 @@
+"""Checks of the views and view pairs that a graph is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pmvge.errors import GraphError
+from pmvge.graph.features import Features, check_features
+from pmvge.graph.links import Pair
+
+
+def check_views(
+    views: Mapping[str, Any],
+) -> tuple[dict[str, int], dict[str, Features | None]]:
+    """Sizes and features of views as a user gives them, in the order of their names."""
+    if not isinstance(views, Mapping) or not views:
+        raise GraphError("views: expected {name: rows} with at least one view")
+    for name in views:
+        if not isinstance(name, str) or not name:
+            raise GraphError(f"views: names must be non-empty strings, got {name!r}")
+    sizes: dict[str, int] = {}
+    features: dict[str, Features | None] = {}
+    for name in sorted(views):
+        rows, where = views[name], f"view {name!r}"
+        if isinstance(rows, int | np.integer) and not isinstance(rows, bool):
+            features[name], sizes[name] = None, int(rows)
+        else:
+            features[name] = X = check_features(where, rows)
+            sizes[name] = int(X.shape[0])
+        if sizes[name] < 1:
+            raise GraphError(f"{where}: expected at least one node, got {sizes[name]}")
+    return sizes, features
+
+
+def check_pairs(links: Mapping[Pair, Any], sizes: Mapping[str, int]) -> list[Pair]:
+    """The keys of a mapping from view pairs, as they were given, in canonical order."""
+    if not isinstance(links, Mapping):
+        raise GraphError(f"links: expected {{(view, view): table}}, got {type(links).__name__}")
+    seen: dict[Pair, Pair] = {}
+    for key in links:
+        if not (isinstance(key, tuple) and len(key) == 2):
+            raise GraphError(f"links: expected keys (view, view), got {key!r}")
+        for name in key:
+            if name not in sizes:
+                known = ", ".join(map(repr, sizes))
+                raise GraphError(f"links {key!r}: unknown view {name!r}; the views are {known}")
+        unordered = min(key, key[::-1])
+        if unordered in seen:
+            raise GraphError(
+                f"links: {seen[unordered]!r} and {key!r} are the same view pair; give one table"
+            )
+        seen[unordered] = key
+    return [seen[unordered] for unordered in sorted(seen)]

@@ -1,0 +1,97 @@
+"""Graphs to and from networkx."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable
+from typing import Any
+
+import networkx
+import numpy as np
+
+from pmvge.errors import GraphError
+from pmvge.graph import MultiViewGraph, Pair
+
+LinkLists = tuple[list[int], list[int], list[float]]
+
+
+def to_networkx(graph: MultiViewGraph) -> networkx.Graph:
+    """Return an undirected networkx graph.
+
+    Nodes are ``(view, id)`` with the attributes ``view``, ``id`` and, where there are features,
+    ``x`` (one row); edges carry ``weight``; ``network.graph["pairs"]`` lists the observed pairs.
+    """
+    network = networkx.Graph(pairs=list(graph.links))
+    keys = {view: [(view, i) for i in ids.tolist()] for view, ids in graph.ids.items()}
+    for view, features in graph.views.items():
+        for row, key in enumerate(keys[view]):
+            network.add_node(key, view=view, id=key[1])
+            if features is not None:
+                x = features[[row]]
+                network.nodes[key]["x"] = (x if isinstance(x, np.ndarray) else x.toarray())[0]
+    for (a, b), links in graph.links.items():
+        for i, j, w in zip(
+            links.rows.tolist(), links.cols.tolist(), links.weights.tolist(), strict=True
+        ):
+            network.add_edge(keys[a][i], keys[b][j], weight=w)
+    return network
+
+
+def from_networkx(
+    network: networkx.Graph,
+    *,
+    view: str = "view",
+    features: str = "x",
+    id: str = "id",
+    weight: str = "weight",
+    pairs: list[Pair] | None = None,
+) -> MultiViewGraph:
+    """Return a graph from an undirected networkx graph.
+
+    The parameters name the attributes to read. A node without ``view`` belongs to the view "node";
+    one without ``id`` takes its key; an edge without ``weight`` counts 1, and parallel edges add
+    up. A view none of whose nodes has ``features`` is featureless. ``pairs`` are the observed view
+    pairs: by default ``network.graph["pairs"]``, else those that have an edge.
+    """
+    if network.is_directed():
+        raise GraphError("from_networkx: expected an undirected graph; call to_undirected() first")
+    place: dict[Hashable, tuple[str, int]] = {}
+    members: dict[str, list[Hashable]] = defaultdict(list)
+    for key, name in network.nodes(data=view, default="node"):
+        place[key] = (name, len(members[name]))
+        members[name].append(key)
+    rows = {name: _features(network, name, keys, features) for name, keys in members.items()}
+    ids = {
+        name: [network.nodes[key].get(id, key) for key in keys] for name, keys in members.items()
+    }
+    observed = pairs if pairs is not None else network.graph.get("pairs", [])
+    tables: dict[Pair, LinkLists] = {(a, b): ([], [], []) for a, b in observed}
+    for left, right, w in network.edges(data=weight, default=1.0):
+        (a, i), (b, j) = place[left], place[right]
+        if (a, b) not in tables and (b, a) in tables:
+            (a, i), (b, j) = (b, j), (a, i)
+        if (a, b) not in tables:
+            if observed:
+                raise GraphError(f"from_networkx: an edge joins {a!r} and {b!r}, not among pairs")
+            tables[a, b] = ([], [], [])
+        rows_of, cols_of, weights_of = tables[a, b]
+        rows_of.append(i)
+        cols_of.append(j)
+        weights_of.append(w)
+    return MultiViewGraph(rows, tables, ids)
+
+
+def _features(network: networkx.Graph, name: str, keys: list[Hashable], attribute: str) -> Any:
+    """Return the stacked rows of a view, or its size if it has none."""
+    rows = [network.nodes[key].get(attribute) for key in keys]
+    absent = sum(row is None for row in rows)
+    if absent == len(rows):
+        return len(rows)
+    if absent:
+        raise GraphError(
+            f"from_networkx: view {name!r}: {absent} of {len(rows)} nodes have no {attribute!r}"
+        )
+    shapes = {np.shape(row) for row in rows}
+    if len(shapes) > 1:
+        raise GraphError(f"from_networkx: view {name!r}: rows differ in shape: {sorted(shapes)}")
+    return np.stack([np.asarray(row) for row in rows])

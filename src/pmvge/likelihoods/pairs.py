@@ -1,0 +1,68 @@
+"""The paper's minibatch objective with alternating alpha."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+
+import torch
+
+from pmvge.graph import MultiViewGraph, Pair
+from pmvge.likelihoods.objective import Embedded, Loss
+from pmvge.sampling import PairBatch
+
+
+class PairObjective:
+    r"""The paper's sections 4.1 and 4.2, per drawn link.
+
+    .. math:: -\sum_{W'} w_{ij} \log\mu_{ij} + \tau \sum_{I'} \mu_{ij}
+
+    After each step :math:`\alpha^{(d,e)}` is solved for on I'. The numerator
+    :math:`\sum_{I'} w_{ij}` is zero in most steps on a sparse graph, so its expectation
+    :math:`|I'_{de}| W_{de} / |I_{de}|` stands in its place.
+    """
+
+    def __init__(self, graph: MultiViewGraph) -> None:
+        self._log_density = {
+            pair: math.log(links.total / links.n_terms) if links.total > 0 else -math.inf
+            for pair, links in graph.links.items()
+        }
+        self.log_alpha: dict[Pair, float] = {}
+
+    def _solve(self, pair: Pair, g: torch.Tensor) -> float:
+        """log alpha-hat on uniform pairs with similarities g; that of g = 0 if there are none."""
+        if not len(g):
+            return self._log_density[pair]
+        log_mean = float(torch.logsumexp(g.double(), 0)) - math.log(len(g))
+        return self._log_density[pair] - log_mean
+
+    def __call__(self, batch: PairBatch, y: Embedded) -> Loss:
+        """The loss of a batch at the current alpha; then alpha moves."""
+        n_links = sum(len(w) for _, _, w in batch.links.values())
+        terms = []
+        similarities: dict[Pair, Callable[[], torch.Tensor]] = {}
+        for pair, sides in batch.ends.items():
+            left, right = (y[k][torch.from_numpy(place).to(y[k].device)] for k, place in sides)
+            g = torch.linalg.vecdot(left, right)
+            similarities[pair] = g.detach
+            split = len(batch.links[pair][0]) if pair in batch.links else 0
+            solved = self._solve(pair, g[split:].detach())
+            log_alpha = self.log_alpha.get(pair, solved)  # the first time, that of this batch
+            if split:
+                w = torch.from_numpy(batch.links[pair][2]).to(g)
+                terms.append(-(w @ (g[:split] + log_alpha)))
+            if pair in batch.uniform and log_alpha > -math.inf:
+                terms.append(batch.tau * torch.exp(g[split:] + log_alpha).sum())
+                self.log_alpha[pair] = solved
+        return Loss(torch.stack(terms).sum() / n_links, similarities)
+
+    def state(self) -> dict[str, float]:
+        """The current log alpha."""
+        return {json.dumps(pair): value for pair, value in self.log_alpha.items()}
+
+    def restore(self, state: dict[str, float]) -> None:
+        """Take back log alpha."""
+        self.log_alpha = {
+            pair: state[json.dumps(pair)] for pair in self._log_density if json.dumps(pair) in state
+        }

@@ -1,0 +1,16 @@
+"""The estimator PMvGE: parameters, fitting, saving."""
+
+from pmvge.model.background import Background, Labels, evaluate_background, load_background
+from pmvge.model.estimator import PMvGE
+from pmvge.model.parameters import check_parameters
+from pmvge.model.saving import of_one_save
+
+__all__ = [
+    "Background",
+    "Labels",
+    "PMvGE",
+    "check_parameters",
+    "evaluate_background",
+    "load_background",
+    "of_one_save",
+]

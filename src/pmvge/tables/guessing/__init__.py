@@ -1,0 +1,1 @@
+"""What a table and its columns are likely to mean."""

@@ -1,0 +1,1 @@
+"""Features in files that are mapped instead of read."""

@@ -1,0 +1,1 @@
+"""Where a table is, and how DuckDB selects from it."""

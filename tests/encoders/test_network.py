@@ -1,0 +1,445 @@
+"""Encoders together: choice per view, sharing, standardising, and modules of the user's own."""
+
+import copy
+import weakref
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from scipy.special import erf, expit
+from torch import nn
+
+from pmvge import EncoderSpec, MultiViewGraph, PMvGE
+from pmvge.encoders import (
+    MLP,
+    Identity,
+    Lookup,
+    MultiViewEncoder,
+    ViewSchema,
+    choose_encoders,
+    embed_rows,
+    embedding,
+    schemas_of,
+    set_input_scale,
+)
+from pmvge.encoders.embedding import encode_chunks
+from pmvge.errors import InputError
+from pmvge.graph import take
+
+DEFAULTS = EncoderSpec("mlp", (8,), "relu", "identity", False, 0.0, None, True)
+
+
+@pytest.fixture(scope="module")
+def graph():
+    """Dense a and b of one dimension, sparse s, images, and featureless t."""
+    rng = np.random.default_rng(0)
+    views = {
+        "a": rng.normal(3, 2, size=(30, 4)),
+        "b": rng.normal(size=(20, 4)),
+        "s": sparse.random_array((25, 40), density=0.2, format="csr", rng=1),
+        "image": rng.normal(size=(9, 1, 3, 3)),
+        "t": 6,
+    }
+    ring = {other: np.arange(30) % n for other, n in {"b": 20, "s": 25, "image": 9, "t": 6}.items()}
+    return MultiViewGraph(views, {("a", v): (np.arange(30), j) for v, j in ring.items()})
+
+
+def make(graph, encoder="mlp", n_out=4, similarity="inner", defaults=DEFAULTS):
+    torch.manual_seed(0)
+    schemas = schemas_of(graph)
+    choices = choose_encoders(encoder, defaults, schemas)
+    return MultiViewEncoder(choices, schemas, n_out, similarity), choices
+
+
+def fit(graph, encoder, **settings):
+    defaults = {"hidden_sizes": (8,), "batch_size": 16, "max_steps": 20, "learning_rate": 0.01}
+    return PMvGE(4, encoder=encoder, random_state=0, progress=False, **defaults | settings).fit(
+        graph
+    )
+
+
+# -- choosing -------------------------------------------------------------------------------
+
+
+def test_schemas_describe_rows_without_holding_them(graph):
+    assert schemas_of(graph) == {
+        "a": ViewSchema(30, (4,), sparse=False),
+        "b": ViewSchema(20, (4,), sparse=False),
+        "image": ViewSchema(9, (1, 3, 3), sparse=False),
+        "s": ViewSchema(25, (40,), sparse=True),
+        "t": ViewSchema(6, None, sparse=False),
+    }
+
+
+@pytest.mark.parametrize("name", ["mlp", "linear"])
+def test_one_name_serves_all_views_and_featureless_ones_get_a_lookup(graph, name):
+    _, choices = make(graph, name)
+    assert {view: choice.kind for view, choice in choices.items()} == {
+        "a": name, "b": name, "image": name, "s": name, "t": "lookup",
+    }  # fmt: skip
+
+
+def test_views_that_are_not_named_get_the_default(graph):
+    own = nn.Linear(4, 4)
+    _, choices = make(graph, {"a": "linear", "b": own, "s": EncoderSpec(hidden_sizes=(3, 2))})
+    assert choices["a"].kind == "linear"
+    assert choices["b"] is own
+    assert (choices["s"].kind, choices["s"].hidden_sizes) == ("mlp", (3, 2))
+    assert choices["image"].kind == "mlp"
+    assert choices["t"].kind == "lookup"
+
+
+@pytest.mark.parametrize(
+    ("setting", "given", "dense_rate", "sparse_rate"),
+    [(None, None, 0.0, 0.5), (0.2, None, 0.2, 0.2), (None, 0.1, 0.1, 0.1), (0.2, 0.0, 0.0, 0.0)],
+)
+def test_input_dropout_depends_on_the_kind_of_view_unless_it_is_set(
+    graph, setting, given, dense_rate, sparse_rate
+):
+    spec = EncoderSpec(input_dropout=given)
+    defaults = EncoderSpec(input_dropout=setting).or_else(DEFAULTS)
+    _, choices = make(graph, {"a": spec, "s": spec}, defaults=defaults)
+    assert choices["a"].input_dropout == dense_rate
+    assert choices["s"].input_dropout == sparse_rate
+
+
+def test_every_kind_of_encoder_is_built(graph):
+    built, _ = make(graph, {"a": "identity", "b": "linear"})
+    kinds = {view: type(built.of(view)) for view in graph.view_names}
+    assert kinds == {"a": Identity, "b": MLP, "image": MLP, "s": MLP, "t": Lookup}
+
+
+# -- sharing --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["spec", "module", "first by spec"])
+def test_views_share_one_encoder(graph, how):
+    module = nn.Linear(4, 4)
+    encoder = {
+        "spec": {"b": EncoderSpec(shared_with="a")},
+        "first by spec": {"a": EncoderSpec(shared_with="b")},
+        "module": {"a": module, "b": module},
+    }[how]
+    built, _ = make(graph, encoder)
+    assert built.of("a") is built.of("b")
+    assert len(built.encoders) == 4
+    X = graph.views["a"]
+    model = fit(graph, encoder)
+    assert np.array_equal(model.embed("a", X), model.embed("b", X))
+
+
+def test_encoders_of_one_kind_are_not_shared_unless_asked(graph):
+    model, X = fit(graph, "linear"), graph.views["a"]
+    assert not np.allclose(model.embed("a", X), model.embed("b", X))
+
+
+def test_a_part_that_two_modules_have_in_common_stays_common(graph):
+    trunk = nn.Linear(4, 8)
+    encoder = {view: nn.Sequential(trunk, nn.Tanh(), nn.Linear(8, 4)) for view in "ab"}
+    built, _ = make(graph, encoder)
+    assert built.of("a")[0] is built.of("b")[0]
+    assert built.of("a")[2] is not built.of("b")[2]
+    assert built.of("a")[0] is not trunk
+
+
+# -- what goes in ---------------------------------------------------------------------------
+
+
+def test_dense_columns_are_standardised_and_sparse_rows_scaled(graph):
+    built, choices = make(graph)
+    set_input_scale(built, graph, choices)
+    built.eval()
+    X = graph.views["a"]
+    normal = built.of("a").input(torch.from_numpy(X.astype(np.float32))).numpy()
+    np.testing.assert_allclose(normal, (X - X.mean(0)) / X.std(0), rtol=1e-4, atol=1e-4)
+    S = graph.views["s"].toarray()
+    expected = S / np.sqrt((S**2).sum(1).mean())
+    scaled = built.of("s").input(take(graph.views["s"], slice(None), torch.device("cpu")))
+    np.testing.assert_allclose(scaled.to_dense(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("view", ["a", "s"])
+def test_rows_go_in_as_they_are_without_standardize(graph, view):
+    built, choices = make(graph, {view: EncoderSpec(standardize=False)})
+    set_input_scale(built, graph, choices)
+    X = graph.views[view]
+    x = torch.from_numpy((X if view == "a" else X.toarray()).astype(np.float32))
+    assert torch.equal(built.eval().of(view).input(x), x)
+
+
+@pytest.mark.parametrize(("standardize", "same"), [(True, True), (False, False)])
+def test_units_of_a_column_matter_only_without_standardize(graph, standardize, same):
+    views = dict(graph.views) | {"a": graph.views["a"] * [1, 1000, 1, 0.001], "t": 6}
+    links = {pair: (part.rows, part.cols) for pair, part in graph.links.items()}
+    scaled = MultiViewGraph(views, links)
+    settings = {"standardize": standardize, "max_steps": 5, "patience": None}
+    ours, theirs = (fit(g, "mlp", **settings).embeddings_["a"] for g in (graph, scaled))
+    assert np.allclose(ours, theirs, rtol=1e-2, atol=1e-3) == same
+
+
+def test_sharing_views_use_the_statistics_of_the_owner(graph):
+    built, choices = make(graph, {"b": EncoderSpec(shared_with="a")})
+    set_input_scale(built, graph, choices)
+    X = graph.views["a"]
+    np.testing.assert_allclose(built.of("b").input.scale, 1 / X.std(0), rtol=1e-5)
+
+
+# -- rows to embeddings ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("view", ["a", "s", "image", "t"])
+def test_embedding_in_chunks_is_embedding_at_once(graph, monkeypatch, view):
+    built, _ = make(graph, {"image": nn.Sequential(nn.Flatten(), nn.Linear(9, 4))})
+    X = graph.views[view]
+    n = graph.sizes[view]
+    every = np.arange(n)
+    whole = embed_rows(built, view, X, every, 4)
+    monkeypatch.setattr(embedding, "ROWS", 4)
+    np.testing.assert_allclose(embed_rows(built, view, X, every, 4), whole, rtol=1e-5, atol=1e-6)
+    some = every[::-2].copy()
+    np.testing.assert_allclose(
+        embed_rows(built, view, X, some, 4), whole[some], rtol=1e-5, atol=1e-6
+    )
+    assert whole.shape == (n, 4)
+    assert whole.dtype == np.float32
+    assert embed_rows(built, view, X, every[:0], 4).shape == (0, 4)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid", "gelu"])
+@pytest.mark.parametrize("similarity", ["inner", "cosine"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_whole_passes_give_what_the_formula_says(activation, similarity, dtype):
+    """Two hidden layers, standardised, in float64 by numpy; one row alone, too."""
+    X = np.random.default_rng(0).normal(3, 2, size=(50, 4)).astype(dtype)
+    views = MultiViewGraph({"a": X, "t": 2}, {("a", "t"): (np.arange(50), np.arange(50) % 2)})
+    spec = EncoderSpec(
+        "mlp", (8, 6), activation, "identity", True, 0.3, 0.1, True
+    )  # dropout, which a whole pass must not have
+    built, choices = make(views, "mlp", similarity=similarity, defaults=spec)
+    set_input_scale(built, views, choices)
+    y = (X.astype(np.float64) - X.mean(0, np.float64)) / X.std(0, dtype=np.float64)
+    act = {
+        "relu": lambda v: np.maximum(v, 0),
+        "tanh": np.tanh,
+        "sigmoid": expit,
+        "gelu": lambda v: v * (1 + erf(v / np.sqrt(2))) / 2,
+    }[activation]
+    first, norm, _, _, second, _, _, _, last = built.of("a").layers
+    with torch.no_grad():
+        norm.running_mean.uniform_(-1, 1)
+    for layer in (first, second):
+        y = y @ layer.weight.detach().double().numpy() + layer.bias.detach().double().numpy()
+        if layer is first:
+            y = y - norm.running_mean.double().numpy()
+        y = act(y / np.sqrt(1 + norm.eps))
+    y = y @ last.weight.detach().double().numpy() + last.bias.detach().double().numpy()
+    if similarity == "cosine":
+        y *= np.sqrt(2) / np.linalg.norm(y, axis=1, keepdims=True)  # the scale starts at 2
+    whole = embed_rows(built, "a", X, None, 4)
+    np.testing.assert_allclose(whole, y, rtol=2e-5, atol=2e-6)
+    alone = np.vstack([embed_rows(built, "a", X[i : i + 1], None, 4) for i in range(50)])
+    np.testing.assert_allclose(alone, whole, rtol=1e-5, atol=1e-6)
+
+
+def test_rows_are_read_and_never_written(graph):
+    """Encoders that work in place must not do so on the rows themselves."""
+    X = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
+    before = X.copy()
+    for encoder, similarity in (("identity", "inner"), ("identity", "cosine"), ("mlp", "cosine")):
+        built, _ = make(graph, {"a": encoder}, similarity=similarity)
+        embed_rows(built, "a", X, None, 4)
+        assert np.array_equal(X, before)
+
+
+@pytest.mark.parametrize("view", ["a", "t"])
+def test_progress_grows_to_all_rows(graph, monkeypatch, view):
+    monkeypatch.setattr(embedding, "ROWS", 4)
+    built, _ = make(graph)
+    told, n = [], graph.sizes[view]
+    on_progress = lambda done, total: told.append((done, total))  # noqa: E731
+    embed_rows(built, view, graph.views[view], np.arange(n), 4, on_progress=on_progress)
+    assert told == [(min(done, n), n) for done in range(4, n + 4, 4)]
+
+
+def test_of_many_chunks_two_are_held_at_most(graph, monkeypatch):
+    """The one that is being copied, and the one before it, until it has a successor."""
+    seen, most = [], []
+
+    def watched(*args, **options):
+        for part in usual(*args, **options):
+            seen.append(weakref.ref(part))
+            most.append(sum(one() is not None for one in seen))
+            yield part
+
+    usual = embedding.encode_chunks
+    built, _ = make(graph)
+    whole = embed_rows(built, "a", graph.views["a"], None, 4)
+    monkeypatch.setattr(embedding, "ROWS", 2)
+    monkeypatch.setattr(embedding, "encode_chunks", watched)
+    found = embed_rows(built, "a", graph.views["a"], None, 4)
+    np.testing.assert_allclose(found, whole, rtol=1e-5, atol=1e-6)
+    assert len(most) == 15
+    assert max(most) <= 2
+
+
+def test_wide_rows_come_fewer_at_a_time(graph, monkeypatch):
+    """4096 photographs would not fit into memory; sparse rows are wide, but not once encoded."""
+    sizes = []
+    module = nn.Sequential(nn.Flatten(), nn.Linear(9, 4))
+    module.register_forward_pre_hook(lambda _, given: sizes.append(len(given[0])))
+    monkeypatch.setattr(embedding, "CHUNK", 18)
+    built, _ = make(graph, {"image": module, "s": nn.Linear(40, 4)})
+    embed_rows(built, "image", graph.views["image"], None, 4)
+    assert sizes == [2, 2, 2, 2, 1]
+    parts = {
+        view: [len(part) for part in encode_chunks(built, view, graph.views[view], None)]
+        for view in ("a", "s")
+    }
+    assert parts == {"a": [4] * 7 + [2], "s": [1] * 25}
+    built, _ = make(graph)
+    assert [len(part) for part in encode_chunks(built, "s", graph.views["s"], None)] == [25]
+
+
+def test_gradients_are_off_for_the_encoders_only(graph, monkeypatch):
+    monkeypatch.setattr(embedding, "ROWS", 4)
+    built, _ = make(graph)
+    assert all(torch.is_grad_enabled() for _ in encode_chunks(built, "a", graph.views["a"], None))
+
+
+def test_a_module_of_the_users_gets_sparse_rows_dense_and_a_batch_at_a_time(graph):
+    built, _ = make(graph, {"s": nn.Linear(40, 4)})
+    layer, S = built.of("s"), graph.views["s"].toarray().astype(np.float32)
+    with torch.no_grad():
+        expected = layer(torch.from_numpy(S)).numpy()
+    np.testing.assert_allclose(
+        embed_rows(built, "s", graph.views["s"], None, 4), expected, rtol=1e-5, atol=1e-6
+    )
+
+
+def test_fit_leaves_the_users_module_alone(graph):
+    module = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.1), nn.Linear(8, 4))
+    module.eval()
+    before = copy.deepcopy(module.state_dict())
+    first = fit(graph, {"a": module}).embeddings_["a"]
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+    assert not module.training
+    assert all(p.grad is None for p in module.parameters())
+    assert np.array_equal(fit(graph, {"a": module}).embeddings_["a"], first)  # starts over
+
+
+@pytest.mark.parametrize("ids", [[10, 11, 12, 13, 14, 15], ["ab", "cd", "ef", "gh", "ij", "kl"]])
+def test_one_id_of_a_featureless_view_may_stand_alone(graph, ids):
+    links = {("a", "t"): (np.arange(30), np.arange(30) % 6)}
+    named = MultiViewGraph({"a": graph.views["a"], "t": 6}, links, {"t": ids})
+    model = fit(named, "linear")
+    assert np.array_equal(model.embed("t", ids[2]), model.embeddings_["t"][[2]])
+    assert np.array_equal(model.embed("t", ids[::-1]), model.embeddings_["t"][::-1])
+
+
+def test_a_fixed_encoder_gives_its_rows_and_the_others_learn(graph):
+    model = fit(graph, {"a": "identity"}, similarity="inner")
+    np.testing.assert_allclose(model.embeddings_["a"], graph.views["a"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["identity", "frozen"])
+def test_without_anything_to_learn_no_step_is_made(graph, kind):
+    X = graph.views["a"]
+    pair = MultiViewGraph({"a": X, "b": X}, {("a", "b"): (np.arange(30), np.arange(30))})
+    module = nn.Linear(4, 4).requires_grad_(False)
+    model = fit(
+        pair, "identity" if kind == "identity" else {"a": module, "b": module}, similarity="inner"
+    )
+    assert len(model.history_) == 0
+    g = model.embeddings_["a"].astype(np.float64) @ model.embeddings_["b"].T
+    assert model.alpha_[0, 1] == pytest.approx(30 / np.exp(g).sum())
+
+
+@pytest.mark.parametrize("scheme", ["block", "paper"])
+def test_pairs_of_fixed_encoders_have_nothing_to_learn_and_stop_nobody(graph, scheme):
+    rng = np.random.default_rng(0)
+    links = {
+        ("a", "b"): (rng.integers(30, size=60), rng.integers(20, size=60)),
+        ("a", "t"): (np.arange(30), np.arange(30) % 6),
+    }
+    fixed = MultiViewGraph({"a": graph.views["a"], "b": graph.views["b"], "t": 6}, links)
+    encoder = {"a": "identity", "b": "identity"}
+    settings = {"similarity": "inner", "scheme": scheme, "standardize": False, "patience": None}
+    model = fit(fixed, encoder, **settings)
+    start = fit(fixed, encoder, **settings, max_steps=1)
+    assert len(model.history_) == 1
+    assert np.array_equal(model.embeddings_["b"], start.embeddings_["b"])
+    assert not np.array_equal(model.embeddings_["t"], start.embeddings_["t"])
+
+
+# -- sequences and images -------------------------------------------------------------------
+
+
+class Recurrent(nn.Module):
+    """A GRU over token sequences padded with 0; the state after the last token is read out."""
+
+    def __init__(self, n_tokens, n_out):
+        super().__init__()
+        self.tokens = nn.Embedding(n_tokens, 8, padding_idx=0)
+        self.gru = nn.GRU(8, 16, batch_first=True)
+        self.out = nn.Linear(16, n_out)
+
+    def forward(self, x):
+        states, _ = self.gru(self.tokens(x))
+        last = (x != 0).sum(1).clamp(min=1) - 1
+        return self.out(states[torch.arange(len(x)), last])
+
+
+def sentences(topics, rng):
+    """Tokens 1 to 9 in random order and number; the topic is said by 10 + topic at the start."""
+    X = np.zeros((len(topics), 7), dtype=np.int64)
+    for row, topic in zip(X, topics, strict=True):
+        length = rng.integers(3, 8)
+        row[:length] = rng.integers(1, 10, size=length)
+        row[0] = 10 + topic
+    return X
+
+
+def images(topics, rng):
+    """A bar somewhere in 8 x 8 pixels: upright, lying, or on one of the diagonals."""
+    shapes = [np.ones((3, 1)), np.ones((1, 3)), np.eye(3), np.eye(3)[::-1]]
+    X = rng.normal(0, 0.2, size=(len(topics), 1, 8, 8))
+    for picture, topic in zip(X[:, 0], topics, strict=True):
+        shape = shapes[topic]
+        top, left = (rng.integers(9 - size) for size in shape.shape)
+        picture[top : top + shape.shape[0], left : left + shape.shape[1]] += 2 * shape
+    return X
+
+
+def test_an_rnn_and_a_cnn_learn_to_meet_in_one_space():
+    rng = np.random.default_rng(0)
+    topics = np.arange(320) % 4
+    graph = MultiViewGraph(
+        {"sentence": sentences(topics, rng), "image": images(topics, rng), "topic": 4},
+        {(view, "topic"): (np.arange(320), topics) for view in ("sentence", "image")},
+    )
+    torch.manual_seed(0)
+    convolutional = nn.Sequential(
+        nn.Conv2d(1, 12, 3), nn.ReLU(), nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(12, 6)
+    )
+    model = PMvGE(
+        6,
+        encoder={"sentence": Recurrent(14, 6), "image": convolutional},
+        similarity="cosine",
+        batch_size=64,
+        max_steps=250,
+        learning_rate=0.01,
+        random_state=0,
+        progress=False,
+    ).fit(graph)
+    with pytest.raises(InputError, match="view 'sentence': its encoder failed on these rows"):
+        model.embed("sentence", np.ones((2, 7)))  # tokens are integers
+    assert model.history_.best.validation > 0.7  # log 4 = 1.39 is what there is to gain
+    new = np.arange(80) % 4
+    X = {"sentence": sentences(new, rng), "image": images(new, rng)}
+    for view, rows in X.items():
+        ids, _ = model.search(view, rows, among="topic", k=1)
+        assert (ids[:, 0] == new).mean() > 0.8, view
+    # Sentences and images were never linked: they meet through the topics.
+    ids, _ = model.search("sentence", X["sentence"], among="image", k=1, by="similarity")
+    assert (topics[ids[:, 0]] == new).mean() > 0.8

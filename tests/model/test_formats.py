@@ -1,0 +1,105 @@
+"""A model folder that was once written loads for ever, and says what it said then."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from pmvge import PMvGE
+from pmvge.errors import StorageError
+from pmvge.model import load_background
+from pmvge.storage import FORMAT
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+FOLDERS = sorted(FIXTURES.glob("model-format-*/"))
+# Vectors are float32, and another processor may sum in another order.
+CLOSE = {"rtol": 1e-5, "atol": 1e-6}
+
+
+@pytest.fixture(scope="module")
+def maker() -> ModuleType:
+    """The script that made the fixtures."""
+    spec = importlib.util.spec_from_file_location("make_model", FIXTURES / "make_model.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def differences(found: object, expected: object, where: str = "") -> list[str]:
+    """Where two nested values differ: numbers by more than rounding, all else at all."""
+    if isinstance(expected, dict):
+        assert isinstance(found, dict)
+        keys = {*found, *expected}
+        parts = (differences(found.get(k), expected.get(k), f"{where}.{k}") for k in sorted(keys))
+        return [line for part in parts for line in part]
+    try:
+        same = bool(np.allclose(found, expected, **CLOSE))
+    except TypeError:  # texts, or nothing
+        same = found == expected
+    return [] if same else [f"{where}: {found} is not {expected}"]
+
+
+def test_there_is_a_folder_of_every_format() -> None:
+    assert [folder.name for folder in FOLDERS] == [f"model-format-{n + 1}" for n in range(FORMAT)]
+    for number, folder in enumerate(FOLDERS, start=1):
+        assert json.loads((folder / "model.json").read_text("utf-8"))["format"] == number
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_it_says_what_it_said(folder: Path, maker: ModuleType) -> None:
+    expected = json.loads(folder.with_suffix(".json").read_text("utf-8"))
+    assert differences(maker.said(PMvGE.load(folder)), expected) == []
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_its_links_and_labels_are_still_there(folder: Path, maker: ModuleType) -> None:
+    background, graph = load_background(folder), maker.graph()
+    assert background is not None
+    assert background.links.keys() == background.held_out.keys() == graph.links.keys()
+    for pair, links in graph.links.items():
+        for found, step in ((background.links[pair], 1), (background.held_out[pair], 5)):
+            for part in ("rows", "cols", "weights"):
+                expected = getattr(links, part)[::step]
+                np.testing.assert_array_equal(getattr(found, part), expected)
+    assert background.labels["film"]["genre"].tolist() == ["war", "love", "café"] * 4
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_saved_again_it_is_the_same(folder: Path, maker: ModuleType, tmp_path: Path) -> None:
+    model = PMvGE.load(folder)
+    model.save(tmp_path / "again", background=load_background(folder))
+    again = PMvGE.load(tmp_path / "again")
+    for view, Y in model.embeddings_.items():
+        assert again.embeddings_[view].tobytes() == Y.tobytes()
+    assert json.dumps(maker.said(again)) == json.dumps(maker.said(model))
+    assert again.get_params(deep=False).keys() == model.get_params(deep=False).keys()
+    old, new = (next(path.glob("weights-*")) for path in (folder, tmp_path / "again"))
+    assert {k: v.tobytes() for k, v in load_file(new).items()} == {
+        k: v.tobytes() for k, v in load_file(old).items()
+    }
+
+
+def test_a_folder_of_a_later_format_is_refused(tmp_path: Path) -> None:
+    """It says who could read it, and reads nothing of it."""
+    folder = tmp_path / "model"
+    shutil.copytree(FOLDERS[-1], folder)
+    manifest = json.loads((folder / "model.json").read_text("utf-8"))
+    manifest["format"] = FORMAT + 1
+    del manifest["checksum"]
+    text = json.dumps(manifest, sort_keys=True)
+    manifest["checksum"] = hashlib.sha256(text.encode()).hexdigest()
+    (folder / "model.json").write_text(json.dumps(manifest), "utf-8")
+    says = rf"model\.json: written by a newer pmvge: format {FORMAT + 1}, .* reads up to {FORMAT}$"
+    for read in (PMvGE.load, load_background):
+        with pytest.raises(StorageError, match=says):
+            read(folder)

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from pmvge import MultiViewGraph, PMvGE
+from pmvge.sampling import BatchStream, BlockSampler, gatherer, how_far_ahead
+from pmvge.sampling.batches import AHEAD, in_background
+
+CPU = torch.device("cpu")
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if "pmvge" in thread.name]
+
+
+def numbers(rng):
+    while True:
+        yield int(rng.integers(1000))
+
+
+@pytest.fixture
+def graph(tmp_path):
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "x.npy", rng.normal(size=(400, 5)).astype(np.float16))
+    X = np.load(tmp_path / "x.npy", mmap_mode="r")
+    links = (rng.integers(400, size=900), rng.integers(80, size=900))
+    return MultiViewGraph({"a": X, "b": 80}, {("a", "b"): links})
+
+
+def in_memory(graph: MultiViewGraph) -> MultiViewGraph:
+    links = {p: (t.rows, t.cols, t.weights) for p, t in graph.links.items()}
+    return MultiViewGraph({"a": np.array(graph.views["a"]), "b": 80}, links)
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 5])
+def test_a_stream_gives_the_same_batches_however_far_ahead_it_is(ahead):
+    rng = np.random.default_rng(0)
+    stream = iter(BatchStream(numbers(rng), rng, ahead=ahead))
+    again = numbers(np.random.default_rng(0))
+    assert [next(stream) for _ in range(50)] == [next(again) for _ in range(50)]
+
+
+@pytest.mark.parametrize("ahead", [0, 3])
+def test_its_state_is_that_after_the_last_batch_given_out(ahead):
+    rng = np.random.default_rng(0)
+    stream = BatchStream(numbers(rng), rng, ahead=ahead)
+    batches = iter(stream)
+    for _ in range(7):
+        next(batches)
+    state, expected = stream.state(), [next(batches) for _ in range(5)]
+    later = np.random.default_rng(99)
+    resumed = BatchStream(numbers(later), later, ahead=ahead)
+    resumed.restore(state)
+    batches = iter(resumed)
+    assert [next(batches) for _ in range(5)] == expected
+
+
+def test_a_thread_works_ahead_and_ends_with_its_stream():
+    made = []
+
+    def slow():
+        for k in range(100):
+            made.append(k)
+            yield k
+
+    items = in_background(slow(), 3)
+    assert next(items) == 0
+    deadline = time.monotonic() + 5
+    while len(made) < 4 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert made == [0, 1, 2, 3]  # three beyond the one that was asked for
+    assert threads()
+    items.close()
+    assert not threads()
+
+
+def test_an_end_and_an_error_come_out_of_the_thread():
+    assert list(in_background(iter([1, 2]), 4)) == [1, 2]
+
+    def failing():
+        yield 1
+        raise ValueError("no more")
+
+    items = in_background(failing(), 2)
+    assert next(items) == 1
+    with pytest.raises(ValueError, match="no more"):
+        next(items)
+    assert not threads()
+
+
+def test_rows_stand_beside_the_nodes_that_a_batch_names(graph):
+    sampler = BlockSampler(graph, n_links=20, n_uniform=10, rng=np.random.default_rng(0))
+    batch, x = gatherer(graph, CPU)(next(iter(sampler)))
+    (a, nodes), (b, others) = batch.inputs
+    assert (a, b) == ("a", "b")
+    np.testing.assert_array_equal(x[0].numpy(), np.asarray(graph.views["a"])[nodes])
+    np.testing.assert_array_equal(x[1].numpy(), others)
+
+
+def test_only_rows_that_are_far_away_are_fetched_ahead(graph):
+    assert how_far_ahead(graph, CPU) == AHEAD
+    assert how_far_ahead(in_memory(graph), CPU) == 0
+    assert how_far_ahead(in_memory(graph), torch.device("cuda")) == AHEAD
+
+
+def test_a_memory_map_trains_to_the_bits_of_the_same_rows_in_memory(graph, tmp_path):
+    settings = {"max_steps": 60, "random_state": 0, "progress": False}
+    mapped = PMvGE(4, **settings).fit(graph)
+    plain = PMvGE(4, **settings).fit(in_memory(graph))
+    for view, Y in mapped.embeddings_.items():
+        np.testing.assert_array_equal(Y, plain.embeddings_[view])
+    assert not threads()
+
+
+def test_a_resumed_fit_on_a_memory_map_is_the_same_to_the_bit(graph, tmp_path):
+    settings = {"random_state": 0, "progress": False, "patience": None}
+    folder = tmp_path / "checkpoint"
+    PMvGE(4, max_steps=30, checkpoint_dir=folder, **settings).fit(graph)
+    resumed = PMvGE(4, max_steps=60, checkpoint_dir=folder, **settings).fit(graph, resume=True)
+    whole = PMvGE(4, max_steps=60, **settings).fit(graph)
+    for view, Y in whole.embeddings_.items():
+        np.testing.assert_array_equal(Y, resumed.embeddings_[view])

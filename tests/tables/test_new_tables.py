@@ -1,0 +1,197 @@
+"""Later tables are read as those of the training were: its own rows come out as they went in."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from pmvge.errors import TableError
+from pmvge.tables import (
+    DroppedRows,
+    LinkTable,
+    Notes,
+    ViewTable,
+    graph_from_frames,
+    read_links,
+    read_rows,
+    rows_of,
+)
+from pmvge.tables.columns import recipe
+
+KINDS = {
+    "year": "numeric",
+    "kind": "category",
+    "plot": "text",
+    "seen": "date",
+    "vector": "vector",
+}
+
+
+def films(n=50, seed=0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "film": [f"f{at:04}" for at in rng.permutation(n)],
+            "year": rng.integers(1950, 2020, n).astype(float),
+            "kind": rng.choice(["war", "love", "it's"], n),
+            "plot": [" ".join(rng.choice(["war", "of", "love", "dog"], 3)) for _ in range(n)],
+            "seen": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 999, n), "h"),
+            "vector": rng.normal(size=(n, 3)).tolist(),
+        }
+    )
+    return frame.mask(rng.random(frame.shape) < [0, 0.1, 0.1, 0.1, 0.1, 0.1])
+
+
+def graph_of(frame, features=None, **options):
+    links = {"film": frame["film"], "user": [1, 2] * (len(frame) // 2)}
+    return graph_from_frames(
+        {"film": ViewTable(frame, "film", KINDS if features is None else features, **options)}
+        | {"user": None},
+        {("user", "film"): LinkTable(links, ("user", "film"))},
+    )
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"standardize": False}, {"sparse": False}], ids=["usual", "raw", "dense"]
+)
+def test_the_rows_of_training_come_out_as_they_went_in(dense, options) -> None:
+    frame = films()
+    graph = graph_of(frame, **options)
+    tables = json.loads(json.dumps(dict(graph.tables)))  # as a saved model keeps them
+    ids, X = rows_of(tables, "film", frame)
+    assert ids.tolist() == frame["film"].tolist()
+    order = np.argsort(ids)
+    assert ids[order].tolist() == graph.ids["film"].tolist()
+    assert isinstance(X, np.ndarray) == isinstance(graph.views["film"], np.ndarray)
+    assert dense(X)[order].tobytes() == dense(graph.views["film"]).tobytes()
+
+
+def test_chunks_are_the_whole(dense, monkeypatch) -> None:
+    frame = films(5000)
+    graph = graph_of(frame)
+    ids, X = rows_of(graph.tables, "film", frame)
+    monkeypatch.setattr(recipe, "BATCH", 100)
+    parts = list(read_rows(graph.tables, "film", frame))
+    assert len(parts) > 1
+    assert np.concatenate([part for part, _ in parts]).tolist() == ids.tolist()
+    assert np.vstack([dense(part) for _, part in parts]).tobytes() == dense(X).tobytes()
+
+
+def test_the_same_rows_from_csv(dense, tmp_path) -> None:
+    frame = films()
+    graph = graph_of(frame)
+    frame.to_csv(tmp_path / "films.csv", index=False)
+    ids, X = rows_of(graph.tables, "film", tmp_path / "films.csv")
+    wanted_ids, wanted = rows_of(graph.tables, "film", frame)
+    assert ids.tolist() == wanted_ids.tolist()
+    np.testing.assert_allclose(dense(X), dense(wanted), rtol=1e-6, atol=1e-6)
+    (again, part) = next(iter(read_rows(graph.tables, "film", "films.csv", folder=tmp_path)))
+    assert again.tolist() == ids.tolist()
+    assert dense(part).tobytes() == dense(X).tobytes()
+
+
+def test_rows_without_ids_are_numbered() -> None:
+    frame = films()
+    graph = graph_of(frame)
+    ids, X = rows_of(graph.tables, "film", frame.drop(columns="film"))
+    assert ids.tolist() == list(range(50))
+    assert X.shape == (50, graph.input_shape("film")[0])
+
+
+def test_strange_values_are_counted() -> None:
+    graph = graph_of(films(), {"year": "numeric", "kind": "category"})
+    notes = Notes()
+    later = {"film": ["x", "y"], "year": [None, 2000.0], "kind": ["new", None]}
+    (_, X), *_ = read_rows(graph.tables, "film", later, notes=notes)
+    assert X.shape == (2, 6)
+    assert X[0].tolist() == [0, 1, 0, 0, 0, 0]
+    assert X[1, 2:].tolist() == [0, 0, 0, 1]
+    assert +notes == {("year", "missing"): 1, ("kind", "missing"): 1, ("kind", "unseen"): 1}
+
+
+def test_a_feature_may_be_called_id() -> None:
+    frame = pd.DataFrame({"film": ["b", "a"], "id": [1.0, 5.0]})
+    graph = graph_of(frame, {"id": "numeric"})
+    ids, X = rows_of(graph.tables, "film", frame)
+    assert ids.tolist() == ["b", "a"]
+    assert X.tolist() == [[-1], [1]]
+
+
+def test_ids_that_were_text_stay_text() -> None:
+    frame = pd.DataFrame({"film": ["12", "x"]})
+    graph = graph_of(frame, {})
+    ids, X = rows_of(graph.tables, "film", {"film": [12]})
+    assert X is None
+    assert ids.tolist() == ["12"]
+
+
+def test_featureless_views_are_their_ids() -> None:
+    graph = graph_of(pd.DataFrame({"film": ["b", "a"]}), {})
+    assert rows_of(graph.tables, "film", {"film": ["z", "a"]})[0].tolist() == ["z", "a"]
+    assert rows_of(graph.tables, "user", {"anything": [7, 2]})[0].tolist() == [7, 2]
+    with pytest.raises(TableError, match=r"view film .dict.: no column 'film'; .*did you mean 'fi"):
+        rows_of(graph.tables, "film", {"films": ["z"]})
+
+
+@pytest.mark.parametrize(
+    ("later", "message"),
+    [
+        ({"film": ["a"]}, "view film .dict.: no column 'year'; the columns are 'film'"),
+        ({"film": ["a"], "yaer": [1]}, "no column 'year'; .*did you mean 'yaer'"),
+        ({"film": ["a"], "year": ["x"]}, "column 'year': expected numbers, but 1 .* such as 'x'"),
+        ({"film": pa.array(["a", None]), "year": [1, 2]}, "row 1 or a later one has an empty id"),
+        ({"film": pa.array([], pa.string()), "year": pa.array([], pa.int64())}, "has no rows"),
+    ],
+)
+def test_later_tables_that_do_not_fit(later, message) -> None:
+    graph = graph_of(films(), {"year": "numeric"})
+    with pytest.raises(TableError, match=message):
+        rows_of(graph.tables, "film", pa.table(later) if len(later) == 2 else later)
+
+
+def test_vectors_of_another_length() -> None:
+    graph = graph_of(films(), {"vector": "vector"})
+    with pytest.raises(TableError, match=r"column 'vector': expected vectors of length 3, got .*2"):
+        rows_of(graph.tables, "film", {"film": ["a"], "vector": [[1, 2]]})
+
+
+def test_models_without_tables_and_views_they_do_not_know() -> None:
+    with pytest.raises(TableError, match="not fitted to tables"):
+        rows_of(None, "film", {})
+    graph = graph_of(films())
+    with pytest.raises(TableError, match="unknown view 'films': expected one of 'film', 'user'"):
+        rows_of(graph.tables, "films", {})
+
+
+# -- links ------------------------------------------------------------------------------------
+
+
+def test_links_of_the_training_come_out_as_they_went_in() -> None:
+    links = {"u": [1, 1, 2, 3], "f": ["a", "b", "a", None], "w": [1, 2, 3, 4]}
+    with pytest.warns(DroppedRows):
+        graph = graph_from_frames(
+            {"u": None, "f": None}, {("u", "f"): LinkTable(links, ("u", "f"), "w", "max")}
+        )
+    for pair in (("u", "f"), ("f", "u")):  # in either order: one table
+        found, joined = read_links(graph.tables, graph.ids, pair, links)
+        for part in ("rows", "cols", "weights"):
+            wanted = getattr(graph.links["u", "f"], part)
+            assert getattr(found, part).tolist() == wanted.tolist()
+        assert joined.dropped == {"null id": 1}
+
+
+def test_held_out_links(tmp_path) -> None:
+    graph = graph_from_frames(
+        {"p": None},
+        {("p", "p"): LinkTable({"a": [1, 2], "b": [2, 3]}, ("a", "b"), symmetrize="sum")},
+    )
+    (tmp_path / "test.csv").write_text("b,a\n1,3\n3,1\n9,1\n2,2\n")
+    found, joined = read_links(graph.tables, graph.ids, ("p", "p"), "test.csv", folder=tmp_path)
+    assert (found.rows.tolist(), found.cols.tolist(), found.weights.tolist()) == ([0], [2], [2.0])
+    assert joined.dropped == {"unknown id": 1, "self-link": 1}
+    with pytest.raises(TableError, match="no link table of p,q in training: expected p,p"):
+        read_links(graph.tables, graph.ids, ("p", "q"), "test.csv", folder=tmp_path)
+    with pytest.raises(TableError, match=r"links p,p .dict.: no column 'a'"):
+        read_links(graph.tables, graph.ids, ("p", "p"), {"x": [1], "b": [2]})

@@ -1,0 +1,161 @@
+"""Tables updated row by row end where Adam on the whole of them ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from pmvge import MultiViewGraph, PMvGE
+from pmvge.encoders import Lookup
+from pmvge.encoders.layers import Affine
+from pmvge.graph import SparseRows
+from pmvge.model import trainer as assembly
+from pmvge.training.lazy_adam import LazyAdam
+
+N, K, STEPS = 40, 5, 300
+
+
+def constant(step: int) -> float:
+    return 0.01
+
+
+def falling(step: int) -> float:
+    return 0.02 * 0.98**step
+
+
+def sudden(step: int) -> float:
+    return 0.03 if step < 100 else 0.003
+
+
+@pytest.mark.parametrize("rate", [constant, falling, sudden])
+@pytest.mark.parametrize("decay", [0.0, 0.05, 40.0])
+def test_rows_are_where_adam_has_them(rate, decay):
+    """Rows are used every now and then, twice in a step, once, or never; gradients vary in size."""
+    rng, rates = np.random.default_rng(0), [rate(step) for step in range(STEPS)]
+    torch.manual_seed(0)
+    lazy = Lookup(N, K)
+    lazy.weight.data.normal_()
+    before = lazy.weight.detach().clone()
+    whole = torch.nn.Parameter(before.clone())
+    adam = torch.optim.AdamW([whole], lr=1.0, weight_decay=decay)
+    ours = LazyAdam(lazy, decay)
+    target = torch.from_numpy(rng.normal(size=(N, K))).float()
+    for step in range(STEPS):
+        # Some rows in every step, others hardly ever; the last one never.
+        index = torch.from_numpy(rng.geometric(0.1, size=8) % (N - 1))
+        size = float(rng.exponential())
+        adam.param_groups[0]["lr"] = rates[step]
+        adam.zero_grad()
+        (size * (whole[index] - target[index]) ** 2).sum().backward()
+        adam.step()
+        first, second = lazy(index[:5]), lazy(index[5:])
+        y = torch.cat([first, second])
+        (size * (y - target[index]) ** 2).sum().backward()
+        ours.descend(*ours.gradient(), rates[step])
+        if step % 97 == 0:
+            ours.catch_up_all()
+            torch.testing.assert_close(lazy.weight, whole, rtol=0, atol=5e-5)
+    ours.catch_up_all()
+    torch.testing.assert_close(lazy.weight, whole, rtol=0, atol=5e-5)
+    assert lazy.weight.grad is None  # no gradient of the whole table was ever made
+    if decay < 1:
+        assert (lazy.weight - target).norm() < 0.9 * (before - target).norm()  # it has learned
+
+
+def test_a_batch_costs_its_rows_only():
+    """A gradient has as many rows as the batch, for look-ups and for sparse features."""
+    table = Lookup(1000, K)
+    ours = LazyAdam(table, 0.0)
+    table(torch.tensor([7, 7, 3])).sum().backward()
+    rows, gradient = ours.gradient()
+    assert rows.tolist() == [3, 7]
+    torch.testing.assert_close(gradient, torch.tensor([[1.0] * K, [2.0] * K]))
+    layer = Affine(1000, K, sparse=True)
+    ours = LazyAdam(layer, 0.0)
+    x = SparseRows(
+        torch.tensor([5, 9, 5]), torch.tensor([0, 2, 3]), torch.tensor([1.0, 2.0, 3.0]), (2, 1000)
+    )
+    plain = x.to_dense() @ layer.weight + layer.bias
+    torch.testing.assert_close(layer(x), plain)
+    layer.lent.clear()
+    layer(x).sum().backward()
+    rows, gradient = ours.gradient()
+    assert rows.tolist() == [5, 9]
+    torch.testing.assert_close(gradient, torch.tensor([[4.0] * K, [2.0] * K]))
+
+
+# -- whole fits -----------------------------------------------------------------------------
+
+
+def graph_of(kind: str) -> MultiViewGraph:
+    rng = np.random.default_rng(1)
+    n, p = 300, 400
+    X = sparse.random_array((n, p), density=0.02, rng=rng, format="csr", dtype=np.float32)
+    views = {"a": X if kind == "sparse" else n, "b": 60}
+    return MultiViewGraph(
+        views,
+        {("a", "b"): rng.poisson(0.2, (n, 60)), ("a", "a"): np.triu(rng.poisson(0.01, (n, n)), 1)},
+    )
+
+
+def fitted(kind: str, lazy: float, monkeypatch, **settings) -> PMvGE:
+    monkeypatch.setattr(assembly, "LAZY", lazy)
+    given = {"batch_size": 16, "max_steps": 120, "patience": 2, "random_state": 0} | settings
+    return PMvGE(4, hidden_sizes=(8,), progress=False, **given)
+
+
+@pytest.mark.parametrize("kind", ["featureless", "sparse"])
+@pytest.mark.parametrize("scheme", ["block", "paper"])
+@pytest.mark.parametrize(
+    "more", [{}, {"schedule": "cosine", "weight_decay": 0.01}, {"schedule": "step"}]
+)
+def test_a_fit_is_the_same_row_by_row(kind, scheme, more, monkeypatch):
+    graph = graph_of(kind)
+    whole, by_row = (
+        fitted(kind, lazy, monkeypatch, scheme=scheme, **more).fit(graph) for lazy in (1e9, 0.0)
+    )
+    for view, Y in whole.embeddings_.items():
+        np.testing.assert_allclose(by_row.embeddings_[view], Y, atol=2e-3)
+    assert by_row.log_likelihood(graph) == pytest.approx(whole.log_likelihood(graph), rel=1e-3)
+
+
+def test_what_is_large_is_updated_row_by_row(monkeypatch):
+    seen = []
+    made = LazyAdam.__init__
+
+    def spy(self, table, *rest):
+        seen.append(len(table.weight))
+        made(self, table, *rest)
+
+    monkeypatch.setattr(LazyAdam, "__init__", spy)
+    rng = np.random.default_rng(0)
+    graph = MultiViewGraph(
+        {"a": 5000, "b": 30}, {("a", "b"): (rng.integers(5000, size=90), rng.integers(30, size=90))}
+    )
+    settings = {"batch_size": 32, "max_steps": 3, "progress": False, "random_state": 0}
+    PMvGE(4, **settings).fit(graph)
+    assert seen == [5000]
+
+
+def test_a_resumed_fit_is_the_same_to_the_bit(tmp_path, monkeypatch):
+    graph = graph_of("featureless")
+    monkeypatch.setattr(assembly, "LAZY", 0.0)
+    settings = {"batch_size": 16, "max_steps": 60, "patience": 5, "random_state": 0}
+    whole = PMvGE(4, progress=False, **settings).fit(graph)
+    keeping = {"checkpoint_dir": tmp_path, "checkpoint_steps": 7, "progress": False}
+    descend = assembly.Trainer.descend
+
+    def stop(self, batch):
+        if self.step == 40:
+            raise KeyboardInterrupt
+        descend(self, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(assembly.Trainer, "descend", stop)
+        with pytest.raises(KeyboardInterrupt):
+            PMvGE(4, **keeping, **settings).fit(graph)
+    resumed = PMvGE(4, **keeping, **settings).fit(graph, resume=True)
+    for view, Y in whole.embeddings_.items():
+        np.testing.assert_array_equal(resumed.embeddings_[view], Y)
