@@ -1,39 +1,44 @@
-# Every target works by itself: it makes .venv, installs what it needs, and does its job.
-# A stamp file in .venv remembers an installation until pyproject.toml or constraints.txt changes.
+# Every target creates .venv and installs what it needs.
+# A stamp file in .venv marks an installation as done until pyproject.toml or constraints.txt changes.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CORE := $(VENV)/.installed-core
 DEV := $(VENV)/.installed-dev
+# Tests of one file stay in one process, since they share fitted models.
+PARALLEL := --numprocesses auto --maxprocesses 8 --dist loadfile
 
-# The build environment is held to the tested versions too: older pips read the first name there, newer ones the second.
+# The build environment uses the tested versions too: older pips read the first variable, newer ones the second.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test coverage fuzz mutants stress lint format docs bench clean
+.PHONY: help demo test test-slow test-all fuzz mutants stress lint format docs bench clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(CORE)  ## fit PMvGE on a real data set and show what it learned
 	$(BIN)/python -m pmvge demo
 
-test: $(DEV)  ## run the test suite
-	$(BIN)/python -m pytest
+test: $(DEV)  ## run the quick tests, on all cores
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow' $(PARALLEL)
 
-coverage: $(DEV)  ## run the test suite and see which lines and branches it runs
+test-slow: $(DEV)  ## run the long tests: processes, kills, fuzzing, journeys, browser, slow fits
+	$(BIN)/python -m pytest -m slow
+
+test-all: $(DEV)  ## run all tests and measure which lines and branches they cover
 	$(BIN)/python tests/measure_coverage.py
 
-fuzz: $(DEV)  ## read 10,000 damaged files, in ten minutes at most
+fuzz: $(DEV)  ## read 10,000 damaged files, for at most ten minutes
 	$(BIN)/python tests/fuzz/run.py
 
-mutants: $(DEV)  ## break the core in small ways and see that tests notice
+mutants: $(DEV)  ## mutate the core and check that a test fails for each mutant
 	$(BIN)/python tests/mutation/run.py
 
-stress: $(DEV)  ## run long and large what the tests run short and small
-	PMVGE_STRESS=1 $(BIN)/python -m pytest tests/test_stress.py tests/test_leaks.py tests/cli/test_kills.py
+stress: $(DEV)  ## run the stress, leak and kill tests at full length
+	PMVGE_STRESS=1 $(BIN)/python -m pytest tests/model/test_stress.py tests/model/test_leaks.py tests/cli/test_kills.py
 
 lint: $(DEV)  ## check format, style, types and the direction of imports
 	$(BIN)/ruff format --check .
@@ -41,7 +46,7 @@ lint: $(DEV)  ## check format, style, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(DEV)  ## format the code and mend what ruff can mend
+format: $(DEV)  ## format the code and fix what ruff can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -55,6 +60,8 @@ bench: $(DEV)  ## measure speed and recovery
 	$(BIN)/python benchmarks/journey.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/plan.py
+	$(BIN)/python benchmarks/busy.py
+	$(BIN)/python benchmarks/startup.py
 
 clean:  ## remove .venv, caches and built files
 	rm -rf $(VENV) dist mutants site .coverage* .benchmarks .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

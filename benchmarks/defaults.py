@@ -1,8 +1,8 @@
-"""Which settings do well everywhere without tuning? The comparison behind the defaults.
+"""Compare the default settings with others on all problems.
 
-Each candidate is the default with one thing changed. Digits: share of unseen images (observed pair)
-and profiles (never linked to names) that find their name. Synthetic Poisson links: ROC AUC between
-unseen nodes. Cora, if PMVGE_DATA holds it: accuracy and NMI, settings (A) and (B). Means of seeds.
+Each candidate is the default with one setting changed. Digits: share of new images (observed pair)
+and profiles (missing pair) that find their name. Synthetic Poisson links: ROC AUC between new
+entities. Cora, if it is in PMVGE_DATA: accuracy and NMI, settings (A) and (B). Means over seeds.
 
     PMVGE_DATA=path/to/data python benchmarks/defaults.py
 """

@@ -1,8 +1,8 @@
-"""Does a step cost the same however large the graph is? (The paper's section 4.3: O(m) a step.)
+"""Measure whether step time depends on the size of the graph (the paper's section 4.3: O(m)).
 
-Step time at a fixed batch with 10^4, 10^5 and 10^6 nodes per view, ten weighted links a node, for
-views with 128 numbers a node, with 20 of as many sparse columns as there are nodes, and without
-features. The sizes are timed in turn, in one run; medians.
+Step time at a fixed batch size with 10^4, 10^5 and 10^6 entities per view and ten weighted links
+per entity. Views have 128 dense features, or 20 entries per row in as many sparse columns as
+entities, or no features. The sizes are timed alternately in one run; medians.
 
     python benchmarks/growth.py
 """
@@ -23,7 +23,7 @@ from step import median_times
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.encoders import EncoderSpec, MultiViewEncoder, choose_encoders, schemas_of
 from pmvge.model.trainer import make_trainer
-from pmvge.training.progress import Silent
+from pmvge.training.progress import NoProgress
 
 SIZES = (10_000, 100_000, 1_000_000)
 GOAL = 1.3
@@ -33,7 +33,7 @@ KINDS = ("dense", "sparse", "none")
 
 
 def features(kind: str, n: int, rng: np.random.Generator) -> Any:
-    """Of one view: (n, 128) numbers, (n, n) with 20 a row, or none."""
+    """Return features of one view: (n, 128) dense, (n, n) with 20 entries per row, or none."""
     if kind == "dense":
         return rng.standard_normal((n, 128), dtype=np.float32)
     if kind == "none":
@@ -50,7 +50,7 @@ def problem(kind: str, n: int, rng: np.random.Generator) -> MultiViewGraph:
 
 
 def measure(kind: str, repeats: int) -> list[dict[str, Any]]:
-    """A row for each size."""
+    """Return a row of results for each size."""
     steps, set_up = {}, {}
     for n in SIZES:
         start = time.perf_counter()
@@ -60,9 +60,9 @@ def measure(kind: str, repeats: int) -> list[dict[str, Any]]:
         choices = choose_encoders("mlp", spec, schemas_of(graph))
         network = MultiViewEncoder(choices, schemas_of(graph), 64, "cosine")
         network.train()
-        trainer = make_trainer(settings, network, graph, None, torch.device("cpu"), 0, Silent())
+        trainer = make_trainer(settings, network, graph, None, torch.device("cpu"), 0, NoProgress())
         batches = iter(trainer.batches)
-        steps[f"{n:,}"] = lambda trainer=trainer, batches=batches: trainer.descend(next(batches))
+        steps[f"{n:,}"] = lambda trainer=trainer, batches=batches: trainer.train_step(next(batches))
         set_up[f"{n:,}"] = time.perf_counter() - start
     times = median_times(steps, repeats)
     base = times[f"{SIZES[0]:,}"]
@@ -87,14 +87,14 @@ def main() -> None:
         rows = measure(kind, repeats)
         for row in rows:
             size, step, ratio = row["nodes_per_view"], row["step_ms"], row["ratio"]
-            print(f"{kind:>6} {size:>10} nodes per view: {step:7.2f} ms a step, {ratio:.2f} x")
+            print(f"{kind:>6} {size:>10} entities per view: {step:7.2f} ms per step, {ratio:.2f} x")
         figure.add_scatter(
             x=list(SIZES), y=[row["step_ms"] for row in rows], mode="lines+markers", name=kind
         )
         results += rows
     print(f"goal: at most {GOAL} x")
-    figure.update_xaxes(type="log", title="nodes per view")
-    figure.update_yaxes(rangemode="tozero", title="milliseconds a step")
+    figure.update_xaxes(type="log", title="entities per view")
+    figure.update_yaxes(rangemode="tozero", title="milliseconds per step")
     write("growth", results, figure)
 
 

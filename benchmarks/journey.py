@@ -1,10 +1,10 @@
-"""How long from a user's tables to answers? Three situations, 100,000 links, default settings.
+"""Measure the time from tables to a report: three situations, 100,000 links, default settings.
 
-- films: users x films x genres, as CSV files with text ids and text columns;
-- papers: a citation graph in Cora's own format, turned into two CSV files;
+- films: users, films and genres as CSV files with text ids and text columns;
+- papers: a citation graph in Cora's own format, converted to two CSV files;
 - frames: pandas tables and a scipy matrix, from Python.
 
-Each goes from init (or a graph) over fit, evaluate and search to the report; seconds of each step.
+Each runs init (or builds a graph), fit, evaluate, search and report, and prints their seconds.
 
     python benchmarks/journey.py
 """
@@ -31,7 +31,7 @@ LINKS = 100_000
 
 
 class Watch:
-    """Seconds of each step, by its name."""
+    """A stopwatch that records the seconds of each step by its name."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -44,7 +44,7 @@ class Watch:
 
 
 def pmvge(folder: Path, *words: str) -> str:
-    """What a command prints; it must succeed."""
+    """Return what a command prints; raise RuntimeError if it fails."""
     command = [sys.executable, "-m", "pmvge", *words]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -52,40 +52,43 @@ def pmvge(folder: Path, *words: str) -> str:
     return done.stdout
 
 
-def commands(folder: Path, pair: str, query: tuple[str, str, str]) -> dict[str, Any]:
-    """init, fit, evaluate, search and report on the tables in a folder."""
+def commands(
+    folder: Path, pair: str, query: tuple[str, str, str], max_steps: int | None = None
+) -> dict[str, Any]:
+    """Run init, fit, evaluate, search and report on the tables in a folder."""
     watch = Watch()
     view, entity, among = query
     watch("init", lambda: pmvge(folder, "init"))
-    watch("fit", lambda: pmvge(folder, "fit"))
+    watch("fit", lambda: pmvge(folder, "fit", "--set", f"max_steps={max_steps or 'none'}"))
     held = ["--links", "later/held_out.csv", "--pair", pair]
-    told = watch("evaluate", lambda: pmvge(folder, "evaluate", "model", *held, "--json"))
+    scores = watch("evaluate", lambda: pmvge(folder, "evaluate", "model", *held, "--json"))
     asked = ["--view", view, "--id", entity, "--among", among, "--json"]
     found = watch("search", lambda: pmvge(folder, "search", "model", *asked))
     watch("report", lambda: pmvge(folder, "report", "model"))
-    auc = json.loads(told)["pairs"][pair]["roc_auc"]
+    auc = json.loads(scores)["pairs"][pair]["roc_auc"]
     partners = json.loads(found)["results"][0]["partners"]
     return {"seconds": watch.seconds, "roc_auc": auc, "partners": len(partners)}
 
 
-def films(folder: Path, links: int = LINKS) -> dict[str, Any]:
-    """The practice tables."""
+def films(folder: Path, links: int = LINKS, max_steps: int | None = None) -> dict[str, Any]:
+    """Run the commands on the practice tables."""
     script = ROOT / "examples" / "films.py"
-    # A tenth of the ratings is kept back, and a few name the same pair.
+    # A tenth of the ratings is held out, and a few have the same pair.
     wanted = str(round(links * 1.12))
     subprocess.run([sys.executable, script, folder, "--ratings", wanted], check=True)
-    return commands(folder, "users,films", ("users", "u00042", "films"))
+    return commands(folder, "users,films", ("users", "u00042", "films"), max_steps)
 
 
-def papers(folder: Path, links: int = LINKS) -> dict[str, Any]:
-    """A made-up citation graph in Cora's format, turned into CSV files as the quickstart does."""
+def papers(folder: Path, links: int = LINKS, max_steps: int | None = None) -> dict[str, Any]:
+    """Run the commands on a simulated citation graph, converted to CSV as in the quickstart."""
     make_cora(folder / "cora", links)
     turn_into_tables(folder / "cora", folder / "tables")
-    return commands(folder / "tables", "papers,papers", ("papers", "1007", "papers"))
+    query = ("papers", "1007", "papers")
+    return commands(folder / "tables", "papers,papers", query, max_steps)
 
 
 def make_cora(folder: Path, links: int, seed: int = 0) -> None:
-    """cora.content (id, 0/1 words, class) and cora.cites (cited, citing)."""
+    """Write cora.content (id, 0/1 words, class) and cora.cites (cited, citing)."""
     rng = np.random.default_rng(seed)
     n, p, fields = max(200, links // 20), 400, 8
     field = rng.integers(fields, size=n)
@@ -105,7 +108,7 @@ def make_cora(folder: Path, links: int, seed: int = 0) -> None:
 
 
 def turn_into_tables(cora: Path, folder: Path) -> None:
-    """Two CSV files with headers, and a tenth of the citations kept back."""
+    """Write two CSV files with headers, and a tenth of the citations as held-out links."""
     (folder / "later").mkdir(parents=True)
     content = pd.read_csv(cora / "cora.content", sep="\t", header=None)
     names = ["paper_id", *(f"w{n}" for n in range(content.shape[1] - 2)), "label"]
@@ -116,8 +119,8 @@ def turn_into_tables(cora: Path, folder: Path) -> None:
     cites.drop(held_out.index).to_csv(folder / "cites.csv", index=False)
 
 
-def frames(folder: Path, links: int = LINKS) -> dict[str, Any]:
-    """pandas tables of items and tags, and who bought what as a scipy matrix."""
+def frames(folder: Path, links: int = LINKS, max_steps: int | None = None) -> dict[str, Any]:
+    """Fit pandas tables of people and things, and purchases as a scipy matrix."""
     from pmvge import Background, MultiViewGraph, PMvGE
     from pmvge.graph import hold_out_links
     from pmvge.model import evaluate_background
@@ -150,7 +153,8 @@ def frames(folder: Path, links: int = LINKS) -> dict[str, Any]:
 
     graph = watch("graph", read)
     train, held = hold_out_links(graph, 0.1, np.random.default_rng(0))
-    model = watch("fit", lambda: PMvGE(random_state=0, progress=False).fit(train, held))
+    estimator = PMvGE(max_steps=max_steps, random_state=0, progress=False)
+    model = watch("fit", lambda: estimator.fit(train, held))
     background = Background.of(train, held)
     results = watch(
         "evaluate",

@@ -1,9 +1,10 @@
-"""What does every method cost? Seconds and memory of one fit of a graph of Cora's size, by default.
+"""Measure the time and memory of one fit of every method, with default parameters.
 
-Cora if PMVGE_DATA holds it, else a random graph of its size. Methods of at most one view get the
-graph as it is; for the others its nodes are split into two views at random, and methods that take
-no links within a view get those between the two only. Every fit has a process of its own. Memory is
-its peak above that of the same process without the fit (libraries imported, data loaded). Medians.
+The data are Cora if PMVGE_DATA has it, else a random graph of the same size. Methods for at most one
+view get the graph as it is. For the others the nodes are split into two views at random; methods that
+accept no links within a view get only the links between the two. Every fit runs in its own process.
+Memory is the peak minus that of the same process without the fit (libraries imported, data loaded).
+The results are medians.
 
     PMVGE_DATA=path/to/data python benchmarks/methods.py
     python benchmarks/methods.py --methods SGE PMvGE --repeats 1
@@ -26,8 +27,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-# A peak cannot be taken back. So the parent stays small until the end, as a child's counts from
-# that of the process that started it; and the data are made once and read ready-made.
+# A child process inherits the memory peak of its parent. So the parent imports nothing large before
+# the measurements, and one child writes the data, which the others load.
 if TYPE_CHECKING:
     from pmvge import MultiViewGraph
 
@@ -35,7 +36,7 @@ NODES, WORDS, WORDS_A_NODE, LINKS = 2_708, 1_433, 18, 5_278
 LIBRARIES = ("scikit-learn", "scipy", "gensim", "cca-zoo", "torch-geometric")
 
 
-# -- in a process of its own ----------------------------------------------------------------
+# -- child processes ----------------------------------------------------------------------
 
 
 def method_of(name: str) -> Any:
@@ -45,7 +46,7 @@ def method_of(name: str) -> Any:
 
 
 def kind_of(method: Any) -> str:
-    """Which graph a method gets, by its flags."""
+    """Return the kind of graph that a method gets, by its flags."""
     if method.n_views in (0, 1):
         return "one view"
     within = method.n_views == "D" and getattr(method, "within_view", True)
@@ -62,18 +63,18 @@ def list_methods() -> dict[str, dict[str, Any]]:
 
 
 def prepare(folder: Path) -> str:
-    """Write the graphs that methods get; the name of the data."""
+    """Write the graphs that methods get, and return the name of the data."""
     from pmvge.datasets import load_cora
     from pmvge.errors import InputError
 
     try:
-        name, whole = "Cora", load_cora().graph
+        name, one_view = "Cora", load_cora().graph
     except InputError:
-        name, whole = "random", random_graph()
+        name, one_view = "random", random_graph()
     graphs = {
-        "one view": whole,
-        "two views": split(whole, within=True),
-        "between two views": split(whole, within=False),
+        "one view": one_view,
+        "two views": split(one_view, within=True),
+        "between two views": split(one_view, within=False),
     }
     for kind, graph in graphs.items():
         (folder / kind).write_bytes(pickle.dumps(graph))
@@ -97,7 +98,7 @@ def random_graph() -> MultiViewGraph:
 
 
 def split(graph: MultiViewGraph, within: bool) -> MultiViewGraph:
-    """The nodes in two views at random, with the links between them or with all."""
+    """Split the nodes into two views at random, with all links or only those between the views."""
     import numpy as np
 
     from pmvge import MultiViewGraph
@@ -114,7 +115,10 @@ def split(graph: MultiViewGraph, within: bool) -> MultiViewGraph:
 
 
 def measure(name: str, folder: Path, fit: bool) -> dict[str, float]:
-    """Seconds of a fit and peak memory in bytes, in this process; without the fit, memory alone."""
+    """Return the seconds of a fit and the peak memory of this process in bytes.
+
+    ``fit=False`` skips the fit, to measure the memory of the data and libraries.
+    """
     method = method_of(name)
     for library in getattr(method, "libraries", ()):
         import_module(library)
@@ -139,13 +143,13 @@ def child(task: str, folder: str = "", name: str = "") -> Any:
     return measure(name, Path(folder), fit=task == "fit")
 
 
-# -- the parent -----------------------------------------------------------------------------
+# -- parent process -----------------------------------------------------------------------
 
 
-def ask(*words: str) -> Any:
-    """What this script prints when it is started anew."""
-    command = [sys.executable, __file__, "--child", *words]
-    settings = {"GOMP_SPINCOUNT": "10000", **os.environ}  # as the command line has it
+def run_child(*arguments: str) -> Any:
+    """Run this script in a child process, and return the JSON that it prints."""
+    command = [sys.executable, __file__, "--child", *arguments]
+    settings = {"GOMP_SPINCOUNT": "10000", **os.environ}  # as the command line sets it
     done = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
@@ -171,39 +175,39 @@ def run(names: list[str], known: dict[str, Any], folder: str, repeats: int) -> l
         try:
             key = (kind, *libraries)
             if key not in idle:
-                idle[key] = median(ask("idle", folder, name)["peak"] for _ in range(repeats))
-            runs = [ask("fit", folder, name) for _ in range(repeats)]
+                idle[key] = median(run_child("idle", folder, name)["peak"] for _ in range(repeats))
+            runs = [run_child("fit", folder, name) for _ in range(repeats)]
         except RuntimeError as error:
             print(f"{name:22} {kind:18} failed: {error}", flush=True)
             rows.append({"method": name, "graph": kind, "error": str(error)})
             continue
-        seconds = median(one["seconds"] for one in runs)
-        memory = max(0.0, median(one["peak"] for one in runs) - idle[key])
+        seconds = median(fit["seconds"] for fit in runs)
+        memory = max(0.0, median(fit["peak"] for fit in runs) - idle[key])
         print(f"{name:22} {kind:18} {seconds:9.2f} {memory / 1e6:11.0f}", flush=True)
         rows.append(
             {"method": name, "graph": kind}
             | {"seconds": seconds, "memory_bytes": memory, "idle_bytes": idle[key]}
-            | {"all_seconds": [one["seconds"] for one in runs]}
+            | {"all_seconds": [fit["seconds"] for fit in runs]}
         )
     return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--methods", nargs="+", metavar="NAME", help="by default all")
+    parser.add_argument("--methods", nargs="+", metavar="NAME", help="default: all methods")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
         print(json.dumps(child(*arguments.child)))
         return
-    known = ask("list")
+    known = run_child("list")
     names = arguments.methods or list(known)
     unknown = sorted(set(names) - set(known))
     if unknown:
         parser.error(f"unknown methods {', '.join(unknown)}: expected some of {', '.join(known)}")
     with TemporaryDirectory() as folder:
-        data = ask("prepare", folder)
+        data = run_child("prepare", folder)
         print(f"data: {data}")
         rows = run(names, known, folder, arguments.repeats)
 
@@ -217,8 +221,8 @@ def main() -> None:
     ):
         figure.add_bar(x=[row["method"] for row in done], y=heights, row=1, col=column)
     figure.update_layout(showlegend=False)
-    told = {"data": data, "repeats": arguments.repeats, "libraries": versions()}
-    write("methods", {**told, "methods": rows}, figure)
+    settings = {"data": data, "repeats": arguments.repeats, "libraries": versions()}
+    write("methods", {**settings, "methods": rows}, figure)
 
 
 if __name__ == "__main__":

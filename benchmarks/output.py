@@ -1,4 +1,4 @@
-"""What every benchmark does with its numbers: JSON for machines, a figure for people."""
+"""Write the results of a benchmark as JSON and as a figure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IMAGES = Path(__file__).parents[1] / "docs" / "images"
 def write(name: str, results: Any, figure: Figure, *, image: bool = False) -> None:
     """Write results/NAME.json, with versions, and results/NAME.html.
 
-    With ``image``, docs/images/NAME.svg too, if there is a browser for kaleido to draw it in.
+    With ``image``, also write docs/images/NAME.svg, which needs a browser for kaleido.
     """
     RESULTS.mkdir(exist_ok=True)
     made_with = {
@@ -40,5 +40,5 @@ def write(name: str, results: Any, figure: Figure, *, image: bool = False) -> No
                 IMAGES / f"{name}.svg", width=900, height=figure.layout.height or 450
             )
         except (ValueError, RuntimeError) as error:
-            print(f"no figure for the documentation: {error}")
+            print(f"docs/images/{name}.svg was not written: {error}")
     print(f"written: results/{name}.json and results/{name}.html")

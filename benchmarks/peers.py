@@ -1,26 +1,26 @@
-"""PMvGE beside other libraries: how good, and how soon? Links of nodes never seen in training.
+"""Compare PMvGE with other libraries in quality and time, on links of new entities.
 
 Problems: the two-view Poisson problem, weak or strong, linear or not (``problems.poisson_links``),
 and a million links of users to films, a fifth of the films new (``problems.film_links``). Methods:
 PMvGE with linear maps and with networks, and in ``rivals`` LightFM with three losses, two towers
-and GraphSAGE, all with 16 components. DeepWalk cannot embed a new node and so has no curve; "known
-nodes" compares it with PMvGE on what it can do, a tenth of the training links, held out.
+and GraphSAGE, all with 16 components. DeepWalk cannot embed a new entity and has no curve; "known
+entities" compares it with PMvGE on a tenth of the training links, held out.
 
-Quality: ROC AUC and average precision of linked pairs among all judged ones, the mean over left
-nodes of their own AUC (ranking losses do not learn who has many links), and recall@10. Seconds are
-the processor's, one thread each, set-up included, embedding and scoring of judged nodes not.
-LightFM's curve is one run; of all others every point is a fit of its own. In the table PMvGE stands
-with its longest fit, the others with the best point of their curve, by AUC. "to LightFM" is the
-time to the final AUC of the LightFM that ends best, over that LightFM's time; "to towers" the time
-to the best AUC of the two towers over theirs. Both are medians over seeds, inf if never reached.
+Quality: ROC AUC and average precision over all test pairs, the mean of the AUC of each left entity
+(ranking losses do not learn which entities have many links), and recall@10. Seconds are processor
+time on one thread, with set-up and without embedding and scoring the test entities. LightFM's curve
+is one run; for all others every point is a separate fit. The table shows PMvGE with its longest fit
+and the others with the point of their curve that has the best AUC. "to LightFM" is the time to the
+final AUC of the best LightFM, over that LightFM's time; "to towers" is the time to the best AUC of
+the two towers, over theirs. Both are medians over seeds, inf if the AUC was not reached.
 
-Settings were chosen by AUC on seed 100, which is not reported, and once for all problems. PMvGE's:
-from some forty, of similarity, batch (128 to 1,024), rate (2e-3 to 2e-2), decay (0 to 10), dropout
+Settings were chosen by AUC on seed 100, which is not reported, once for all problems. PMvGE's: from
+about forty, of similarity, batch (128 to 1,024), rate (2e-3 to 2e-2), decay (0 to 10), dropout
 (0 to 0.5), ReLU or tanh, and 64 to 512 hidden units. The rivals': from those in ``rivals``, in
 shorter runs; ``--tune`` compares them. The two towers have PMvGE's network.
 
     OMP_NUM_THREADS=1 python benchmarks/peers.py
-    OMP_NUM_THREADS=1 python benchmarks/peers.py --quick          # does it run?
+    OMP_NUM_THREADS=1 python benchmarks/peers.py --quick          # check that it runs
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ PROBLEMS: dict[str, Problem] = {"films": lambda seed: film_links(seed=seed)} | {
 }
 SMALL = {"small": lambda seed: film_links(seed=seed, n_users=300, n_films=100, n_links=3000)}
 TUNING_SEED = 100
-FILE = RESULTS / "peers.json"  # problems that are not run again stay in it
+FILE = RESULTS / "peers.json"  # keeps the results of problems that are not run again
 LIBRARIES = ("lightfm-next", "torch-geometric", "gensim")
 
 
@@ -77,7 +77,7 @@ OURS: dict[str, dict[str, Any]] = {
     "PMvGE network": dict(zip(NAMES, ("mlp", rivals.BATCH, 5e-3, 3.0), strict=True)),
 }
 SETTINGS = OURS | {name: choices[0] for name, choices in CHOICES.items()}
-# Steps, and LightFM's epochs, at which a method is looked at.
+# Steps, and LightFM's epochs, at which a method is scored.
 LENGTHS: dict[str, list[int]] = {
     "PMvGE linear": [10, 20, 40, 80, 160, 320, 640, 1280],
     "PMvGE network": [20, 80, 320, 1280],
@@ -92,11 +92,11 @@ GOALS = {"weak": 0.2, "strong": 0.1}  # of LightFM's time; on other problems as 
 
 
 def pmvge(problem: ColdStart, seed: int, *, steps: list[int], **settings: Any) -> Curve:
-    """Fits of growing length, each from the start."""
-    judged = (("left", problem.left), ("right", problem.right))
+    """Yield fits of growing length, each from the start."""
+    tested = (("left", problem.left), ("right", problem.right))
     for length in steps:
         model = PMvGE(**SHARED, **settings, max_steps=length, random_state=seed).fit(problem.train)
-        yield lambda model=model: tuple(model.embed(*each) for each in judged)
+        yield lambda model=model: tuple(model.embed(*each) for each in tested)
 
 
 def curve_of(
@@ -119,7 +119,7 @@ def best(points: list[dict[str, float]]) -> dict[str, float]:
 
 
 def summary(curves: dict[str, list[dict[str, float]]]) -> dict[str, dict[str, float]]:
-    """One seed's row of every method."""
+    """Return the row of every method for one seed."""
     fm = max((c[-1] for name, c in curves.items() if "LightFM" in name), key=lambda p: p["auc"])
     towers = best(curves["two towers"])
     return {
@@ -133,7 +133,7 @@ def summary(curves: dict[str, list[dict[str, float]]]) -> dict[str, dict[str, fl
 
 
 def medians(runs: list[Any]) -> Any:
-    """The median of every number, in dicts and lists of the same shape."""
+    """Return the median of every number, in dicts and lists of the same shape."""
     if isinstance(runs[0], dict):
         return {key: medians([run[key] for run in runs]) for key in runs[0]}
     if isinstance(runs[0], list):
@@ -142,7 +142,7 @@ def medians(runs: list[Any]) -> Any:
 
 
 def finite(value: Any) -> Any:
-    """None for what JSON does not know."""
+    """Replace infinity, which JSON cannot represent, by None."""
     if isinstance(value, dict):
         return {key: finite(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -151,7 +151,7 @@ def finite(value: Any) -> Any:
 
 
 def goals_of(problem: str, rows: dict[str, dict[str, float]]) -> dict[str, Any]:
-    """The goals, for the better PMvGE in each."""
+    """Return the goals, each for the better PMvGE."""
     ours, others = ([r for n, r in rows.items() if (n in OURS) is mine] for mine in (True, False))
     goals: dict[str, Any] = {}
     for key, head in QUALITIES.items():
@@ -164,7 +164,7 @@ def goals_of(problem: str, rows: dict[str, dict[str, float]]) -> dict[str, Any]:
     return goals
 
 
-def tell(problem: str, result: dict[str, Any]) -> None:
+def print_rows(problem: str, result: dict[str, Any]) -> None:
     heads = [*QUALITIES.values(), "seconds", "to LightFM", "to towers"]
     keys = [*QUALITIES, "seconds", "to_lightfm", "to_towers"]
     print(f"\n{problem:20}" + "".join(f"{head:>12}" for head in heads))
@@ -172,8 +172,8 @@ def tell(problem: str, result: dict[str, Any]) -> None:
         cells = [f"{row[k]:12.4f}" if k in QUALITIES else f"{row[k]:12.3g}" for k in keys]
         print(f"{name:20}" + "".join(cells))
     for name, row in result["known"].items():
-        told = "  ".join(f"{key} {value:.4g}" for key, value in row.items())
-        print(f"  known nodes, {name:14} {told}")
+        scores = "  ".join(f"{key} {value:.4g}" for key, value in row.items())
+        print(f"  known entities, {name:14} {scores}")
     for name, goal in result["goals"].items():
         met = "met" if goal["met"] else "missed"
         print(f"  {name}: {goal['value']:+.4f}, goal {goal['goal']:g}: {met}")
@@ -189,14 +189,14 @@ def draw(results: dict[str, Any]) -> Any:
                 showlegend=column == 1, row=1, col=column,
             )  # fmt: skip
     figure.update_xaxes(type="log", dtick=1, title="seconds")
-    figure.update_yaxes(title="ROC AUC, nodes never seen", col=1)
+    figure.update_yaxes(title="ROC AUC, new entities", col=1)
     return figure
 
 
 # -- running ------------------------------------------------------------------------------------
 
 
-def say(*words: Any) -> None:
+def log(*words: Any) -> None:
     print(time.strftime("%H:%M:%S"), *words, file=sys.stderr, flush=True)
 
 
@@ -206,13 +206,13 @@ def make(name: str, seed: int, quick: bool) -> ColdStart:
 
 
 def run(name: str, seed: int, method: str, quick: bool) -> list[dict[str, float]]:
-    """The curve of a method on a problem, in a process of its own."""
+    """Return the curve of a method on a problem; called in a separate process."""
     problem, settings = make(name, seed, quick), SETTINGS[method]
-    # What is loaded or compiled once is no one's time.
+    # Load and compile first: this time is not part of the curve.
     list(curve_of(method, make("small", 0, True), 0, SHORT, settings))
     curve = curve_of(method, problem, seed, SHORT if quick else LENGTHS, settings)
     points = measure(curve, problem, resumed="LightFM" in method)
-    say(f"{name}, {seed}, {method}: best AUC {best(points)['auc']:.4f}")
+    log(f"{name}, {seed}, {method}: best AUC {best(points)['auc']:.4f}")
     return points
 
 
@@ -251,27 +251,31 @@ def run_all(names: list[str], seeds: int, jobs: int, quick: bool) -> dict[str, A
 
 
 def tune(name: str) -> None:
-    """Every choice on the tuning seed: quality at the end, the best in brackets, time to it."""
+    """Print the final quality of every choice on the tuning seed, and the best in brackets."""
     problem = PROBLEMS[name](TUNING_SEED)
     for method, choices in CHOICES.items():
         for choice in choices:
             curve = curve_of(method, problem, TUNING_SEED, LENGTHS, choice)
             points = measure(curve, problem, resumed="LightFM" in method)
-            told = "  ".join(
+            scores = "  ".join(
                 f"{head} {points[-1][key]:.4f} ({max(p[key] for p in points):.4f})"
                 for key, head in QUALITIES.items()
             )
             seconds = f"{best(points)['seconds']:.1f} of {points[-1]['seconds']:.1f} s"
-            print(f"{name:18} {method:16} {choice}: {told}  {seconds}", flush=True)
+            print(f"{name:18} {method:16} {choice}: {scores}  {seconds}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--problem", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
-    parser.add_argument("--seeds", type=int, default=3, help="of all problems but films, one")
+    parser.add_argument(
+        "--seeds", type=int, default=3, help="seeds of all problems except films, which has one"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes, one thread each")
-    parser.add_argument("--quick", action="store_true", help="a small problem, to see that it runs")
-    parser.add_argument("--tune", action="store_true", help="compare what rivals choose from")
+    parser.add_argument(
+        "--quick", action="store_true", help="a small problem, to check that it runs"
+    )
+    parser.add_argument("--tune", action="store_true", help="compare the settings in CHOICES")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.tune:
@@ -281,18 +285,18 @@ def main() -> None:
     names = list(SMALL) if arguments.quick else arguments.problem
     results = run_all(names, arguments.seeds, arguments.jobs, arguments.quick)
     for name, result in results.items():
-        tell(name, result)
+        print_rows(name, result)
     if arguments.quick:
         return
     kept = json.loads(FILE.read_text())["results"]["problems"] if FILE.exists() else {}
     results = {name: each for name, each in (kept | results).items() if name in PROBLEMS}
-    told = {
+    report = {
         "libraries": {name: version(name) for name in LIBRARIES},
         "settings": {"shared by PMvGE": SHARED, **SETTINGS},
         "lengths": LENGTHS,
         "problems": finite(results),
     }
-    write("peers", told, draw(results), image=True)
+    write("peers", report, draw(results), image=True)
 
 
 if __name__ == "__main__":

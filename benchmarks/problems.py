@@ -16,10 +16,10 @@ from pmvge.evaluation import evaluate_links
 
 @dataclass(frozen=True, eq=False)
 class ColdStart:
-    """A training graph of the views "left" and "right", and nodes to judge with their links.
+    """A training graph of the views "left" and "right", and test entities with their links.
 
-    Right nodes to judge were never seen. Left ones neither, unless ``known_left`` says which nodes
-    of the training graph they are.
+    The test entities on the right are new. Those on the left are new, too, unless ``known_left``
+    gives their positions in the training graph.
     """
 
     train: MultiViewGraph
@@ -29,7 +29,7 @@ class ColdStart:
     known_left: NDArray[np.int64] | None = None
 
     def quality(self, Y: NDArray[Any], Y_other: NDArray[Any]) -> dict[str, float]:
-        """How well inner products of vectors of the judged nodes foretell their links."""
+        """Score how well inner products of the test entities' vectors predict their links."""
         views = {"left": self.left, "right": self.right}
         links = MultiViewGraph(views, {("left", "right"): self.W}).links["left", "right"]
         found = evaluate_links(Y, Y_other, links, log_alpha=0.0)
@@ -42,7 +42,7 @@ class ColdStart:
 
 
 def _mean_auc(linked: NDArray[np.bool_], scores: NDArray[Any]) -> float:
-    """The mean AUC of the rows that have both linked and unlinked columns, by rank sums."""
+    """Return the mean AUC of the rows with both linked and unlinked columns, by rank sums."""
     n = linked.sum(1)
     both = (n > 0) & (n < linked.shape[1])
     linked, n, ranks = linked[both], n[both], rankdata(scores[both], axis=1)
@@ -51,12 +51,12 @@ def _mean_auc(linked: NDArray[np.bool_], scores: NDArray[Any]) -> float:
 
 
 def poisson_links(*, strong: bool, nonlinear: bool, seed: int) -> ColdStart:
-    """The two-view Poisson problem.
+    """Simulate the two-view Poisson problem.
 
-    z ~ N(0, I_8) for 3,000 and 1,200 nodes; features of 128 and 64 columns, z A / sqrt(8) or
+    z ~ N(0, I_8) for 3,000 and 1,200 entities; features of 128 and 64 columns, z A / sqrt(8) or
     tanh(1.5 z A / sqrt(8) + b) C / 8 with 64 hidden units, plus 0.3 N(0, I), standardised;
     mu proportional to exp(c <z, z'>), c = 0.8 (strong) or 0.4, scaled to an expected weight of 20
-    per left node; a fifth of the left and a quarter of the right nodes are held out.
+    per left entity; a fifth of the left and a quarter of the right entities are held out.
     """
     rng = np.random.default_rng(seed)
     z, z_other = rng.standard_normal((3000, 8)), rng.standard_normal((1200, 8))
@@ -96,13 +96,13 @@ GROUPS = (2, 21, 10)  # values of a user's categories: sex, occupation, region
 def film_links(
     *, seed: int, n_users: int = 20_000, n_films: int = 5_000, n_links: int = 1_000_000
 ) -> ColdStart:
-    r"""Who saw which film: side features, skewed popularity, and a fifth of the films is new.
+    r"""Simulate users and films: features, skewed popularity, and a fifth of the films is new.
 
     .. math:: w_{ij} = [v_{ij} > 0], \quad v_{ij} \sim \text{Poisson}(\mu_{ij}), \quad
               \log \mu_{ij} = c + a_i + p_j + 0.5 \langle z_i, z'_j \rangle,
 
     with c such that :math:`\sum v = 1.3` ``n_links`` is expected in training, which leaves about
-    ``n_links`` pairs. Judged are pairs of new films and 4,000 of the users.
+    ``n_links`` pairs. The test pairs are those of new films and 4,000 of the users.
 
     Users. Age t and two more numbers are N(0, 1); sex, occupation and region have Zipf shares.
     Taste :math:`z_i \propto G_i + b \sin 2 t_i + 2 e_i` has 8 dimensions, standardised, with G the
@@ -121,36 +121,36 @@ def film_links(
     :math:`\log(1 + e^{2 x})` of the budget x, in equal parts), so that a new film's popularity is
     known in part; 40 % are noise.
 
-    Links say whether, not how often. With counts, on the seed that settings were chosen on, LightFM
-    was ahead of PMvGE in AUC: a likelihood of weights spends itself on the few pairs with large
-    ones. Weights were made 0 and 1 after that was seen, as films are seen once.
+    Weights are 0 and 1, not counts. With counts, on the seed used for choosing settings, LightFM
+    had the higher AUC: the likelihood of counts is dominated by the few pairs with large ones. The
+    problem was changed to 0 and 1 after this result, because a film is usually watched once.
     """
     rng = np.random.default_rng(seed)
     X, z, activity = _users(n_users, rng)
     X_film, z_film, popularity = _films(n_films, rng)
     new = _held_out(n_films, 5, rng)
-    # In blocks of users, as all pairs at once are too many to hold.
-    blocks = [slice(start, start + 1000) for start in range(0, n_users, 1000)]
+    # In chunks of users: all pairs at once do not fit into memory.
+    chunks = [slice(start, start + 1000) for start in range(0, n_users, 1000)]
 
-    def mu(block: slice) -> NDArray[Any]:
-        values: NDArray[Any] = np.exp(activity[block, None] + popularity + z[block] @ z_film.T / 2)
+    def mu(chunk: slice) -> NDArray[Any]:
+        values: NDArray[Any] = np.exp(activity[chunk, None] + popularity + z[chunk] @ z_film.T / 2)
         return values
 
-    scale = 1.3 * n_links / sum(mu(block)[:, ~new].sum() for block in blocks)
-    seen = [sparse.csr_array(rng.poisson(scale * mu(block)) > 0) for block in blocks]
+    scale = 1.3 * n_links / sum(mu(chunk)[:, ~new].sum() for chunk in chunks)
+    seen = [sparse.csr_array(rng.poisson(scale * mu(chunk)) > 0) for chunk in chunks]
     W = sparse.vstack(seen, format="csc").astype(np.float64)
     train = MultiViewGraph(
         {"left": X, "right": X_film[~new]}, {("left", "right"): W[:, ~new].tocsr()}
     )
-    judged = np.sort(rng.permutation(n_users)[:4000])
-    W_judged = W[:, new].tocsr()[judged].toarray()
-    return ColdStart(train, X[judged], X_film[new], W_judged, known_left=judged)
+    tested = np.sort(rng.permutation(n_users)[:4000])
+    W_test = W[:, new].tocsr()[tested].toarray()
+    return ColdStart(train, X[tested], X_film[new], W_test, known_left=tested)
 
 
 def _users(
     n: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.float32], NDArray[Any], NDArray[Any]]:
-    """Features, taste and activity."""
+    """Return features, taste and activity."""
     numbers = rng.standard_normal((n, 3))  # the first is the age
     groups = [_one_hot(rng.choice(k, n, p=_zipf(k)), k) for k in GROUPS]
     z = sum(group @ rng.standard_normal((group.shape[1], 8)) for group in groups)
@@ -165,7 +165,7 @@ def _users(
 def _films(
     n: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.float32], NDArray[Any], NDArray[Any]]:
-    """Features, content and popularity."""
+    """Return features, content and popularity."""
     genres = np.zeros((n, GENRES))
     for j, count in enumerate(rng.integers(1, 4, size=n)):
         genres[j, rng.choice(GENRES, count, replace=False, p=_zipf(GENRES))] = 1

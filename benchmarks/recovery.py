@@ -1,8 +1,8 @@
-"""Does training find what is there? Links between nodes never seen, Poisson with a known truth.
+"""Measure how well training recovers a known truth: Poisson links between new entities.
 
 For each problem (weak or strong signal, linear or non-linear features) and each way of training
 (``block``, ``paper``, and all pairs exactly): ROC AUC, expected over observed weight, seconds.
-All pairs is the optimum that sampling is measured against.
+Training on all pairs is the reference for the two sampling schemes.
 
     python benchmarks/recovery.py --signal strong    # block on 20 seeds, others on 3
     python benchmarks/recovery.py --signal weak --seeds 5 --reference-seeds 1
@@ -35,7 +35,7 @@ TOLERANCE = 0.005  # AUC below the all-pairs optimum, on strong signals
 
 
 def settings_of(way: str, n_links: int) -> dict[str, Any]:
-    if way == "all pairs":  # views and links no larger than the batch are taken whole
+    if way == "all pairs":  # views and links no larger than the batch are used in full
         return {"batch_size": n_links}
     return {"scheme": way}
 
@@ -92,7 +92,7 @@ def main() -> None:
     for way in ("block", "all pairs", "paper"):
         mine = [row for row in rows if row["way"] == way]
         figure.add_bar(name=way, x=[r["problem"] for r in mine], y=[r["auc"] for r in mine])
-    figure.update_yaxes(range=[0.5, 1], title="ROC AUC, unseen nodes")
+    figure.update_yaxes(range=[0.5, 1], title="ROC AUC, new entities")
     write(
         "-".join(filter(None, ["recovery", arguments.signal, arguments.similarity])), rows, figure
     )

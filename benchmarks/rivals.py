@@ -1,8 +1,8 @@
-"""Other libraries' ways to foretell links of new nodes, as curves of quality against time.
+"""Other libraries that predict links of new entities, as curves of quality against time.
 
-A way is a generator over growing lengths of training. Each time it is resumed it trains, and it
-yields how to embed the nodes to be judged: vectors Y (n, .) and Y' (m, .) whose inner products are
-scores. What happens while it is not running is not its time.
+A method is a generator over growing lengths of training. Each time it is resumed, it trains, and
+yields a function that embeds the test entities: vectors Y (n, .) and Y' (m, .) whose inner products
+are scores. Only the time inside the generator is measured.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Curve = Iterator[Callable[[], Vectors]]
 
 K, HIDDEN, BATCH = 16, 256, 512
 FANOUT = (5, 3)  # GraphSAGE's neighbours of a node in training, and neighbours of those
-MANY = (25, 10)  # the same for the judged nodes that have any
-PAIRS = 4_000_000  # of known nodes, the most that are judged
-# What rivals chose from; the first is what they chose.
+MANY = (25, 10)  # the same for test nodes that have neighbours
+PAIRS = 4_000_000  # most pairs of known entities that are evaluated
+# The settings that were compared; the first is the chosen one.
 CHOICES: dict[str, list[dict[str, Any]]] = {
     "LightFM logistic": [{"rate": 0.01}, {"rate": 0.05}],
     "LightFM warp": [{"rate": 0.01}, {"rate": 0.05}],
@@ -45,7 +45,7 @@ CHOICES: dict[str, list[dict[str, Any]]] = {
 
 
 def measure(curve: Curve, problem: ColdStart, resumed: bool) -> list[dict[str, float]]:
-    """Seconds and quality of each point; a curve that is resumed has all seconds so far."""
+    """Return seconds and quality of each point; a resumed curve adds up its seconds."""
     points: list[dict[str, float]] = []
     before = 0.0
     while True:
@@ -62,11 +62,11 @@ def measure(curve: Curve, problem: ColdStart, resumed: bool) -> list[dict[str, f
 
 
 def light_fm(problem: ColdStart, seed: int, *, loss: str, rate: float, epochs: list[int]) -> Curve:
-    """LightFM with features and without identity columns; one run, looked at after some epochs.
+    """Train LightFM with features and without identity columns; one run, scored at some epochs.
 
     Weights of links are sample weights. "logistic" needs pairs without a link: in every epoch as
-    many new ones as there are links. The other two losses rank the right nodes of a left one. A
-    left node's bias has no part in that, so it has none in the score.
+    many new ones as there are links. The other two losses rank the right entities of a left one, in
+    which the bias of the left entity has no effect: it is left out of the score.
     """
     rng = np.random.default_rng(seed)
     W = problem.train.links["left", "right"].matrix().tocoo()
@@ -88,19 +88,23 @@ def light_fm(problem: ColdStart, seed: int, *, loss: str, rate: float, epochs: l
             rows, cols = np.concatenate([rows, i]), np.concatenate([cols, j])
             values = np.concatenate([values, np.full(len(i), -1.0)])
             weights = np.concatenate([weights, np.ones(len(i))])
-        told, counted = (
+        target, sample_weight = (
             sparse.coo_matrix((each.astype(np.float32), (rows, cols)), W.shape)
             for each in (values, weights)
         )
         model.fit_partial(
-            told, user_features=X, item_features=X_other, sample_weight=counted, num_threads=1
+            target,
+            user_features=X,
+            item_features=X_other,
+            sample_weight=sample_weight,
+            num_threads=1,
         )
         if epoch in epochs:
             yield embed
 
 
 def _not_linked(W: sparse.coo_array, rng: np.random.Generator) -> tuple[Any, Any]:
-    """About as many uniform pairs without a link as there are links."""
+    """Draw about as many uniform pairs without a link as there are links."""
     n, m = W.shape
     drawn = rng.integers(n * m, size=W.nnz)
     linked = np.isin(drawn, W.row.astype(np.int64) * m + W.col)
@@ -113,13 +117,13 @@ def _not_linked(W: sparse.coo_array, rng: np.random.Generator) -> tuple[Any, Any
 def two_towers(
     problem: ColdStart, seed: int, *, rate: float, decay: float, steps: list[int]
 ) -> Curve:
-    r"""A network per view, and a softmax over the right nodes of the batch's links.
+    r"""Train a network per view with a softmax over the right entities of the batch's links.
 
     .. math:: L = -\frac 1 B \sum_b \log \frac{\exp(g_{bb} - \log q_b)}
               {\sum_c \exp(g_{bc} - \log q_c)}, \qquad g_{bc} = \langle y_b, y'_c \rangle,
 
-    with q a right node's share of the weight, in which it is drawn. Other copies of a link's own
-    right node do not count. Every length of training is a run of its own, with a cosine schedule.
+    with q the share of the weight of a right entity, by which it is drawn. Other copies of a link's
+    own right entity are masked. Every length of training is a separate run with a cosine schedule.
     """
     X, X_other = (torch.tensor(problem.train.views[view]) for view in ("left", "right"))
     links = problem.train.links["left", "right"]
@@ -152,7 +156,7 @@ def _encoded(tower: nn.Module, X: NDArray[Any]) -> NDArray[Any]:
 
 
 class _Draws:
-    """Links, drawn in proportion to their weights."""
+    """Draws of links in proportion to their weights."""
 
     def __init__(self, links: Any, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -186,11 +190,11 @@ class _Descent:
 def graph_sage(
     problem: ColdStart, seed: int, *, rate: float, isolation: float, steps: list[int]
 ) -> Curve:
-    """torch-geometric's ``SAGEConv``, two layers between the views, told links from uniform pairs.
+    """Train two layers of torch-geometric's ``SAGEConv`` to separate links from uniform pairs.
 
-    Neighbours are drawn anew in every step, but never the other end of the link in question. Nodes
-    never seen have none, so a share ``isolation`` of a step's nodes is treated likewise. Every
-    length of training is a run of its own, with a cosine schedule.
+    Neighbours are drawn in every step, without the other end of the link in question. New nodes
+    have no neighbours, so a share ``isolation`` of a step's nodes is treated in the same way. Every
+    length of training is a separate run with a cosine schedule.
     """
     graph = problem.train
     links = graph.links["left", "right"]
@@ -200,7 +204,7 @@ def graph_sage(
         torch.manual_seed(seed)
         network = Sage(problem, draw.rng)
         descent = _Descent([network], rate, 0.0, length)
-        told = torch.cat([torch.ones(BATCH), torch.zeros(BATCH)])
+        linked = torch.cat([torch.ones(BATCH), torch.zeros(BATCH)])
         for _ in range(length):
             uniform = (torch.from_numpy(draw.rng.integers(n, size=BATCH)) for n in sizes)
             i, j = (torch.cat(ends) for ends in zip(draw(BATCH), uniform, strict=True))
@@ -209,7 +213,7 @@ def graph_sage(
                 for side, own, but in ((0, i, j.numpy()), (1, j, i.numpy()))
             )
             g = torch.linalg.vecdot(y, y_other)
-            descent.step(functional.binary_cross_entropy_with_logits(g, told))
+            descent.step(functional.binary_cross_entropy_with_logits(g, linked))
 
         def embed(network: Sage = network) -> Vectors:
             with torch.no_grad():
@@ -243,7 +247,7 @@ class Sage(nn.Module):
         alone: Any = False,
         but: Any = -1,
     ) -> torch.Tensor:
-        """Vectors of nodes; some are ``alone``, the others not linked to the one in ``but``."""
+        """Return vectors of nodes; ``alone``: no neighbours; ``but``: a neighbour to leave out."""
         near, edges = self._neighbours(side, nodes, fanout[0], alone, but)
         far, edges_near = self._neighbours(1 - side, near, fanout[1])
         X, X_other = self._X[side], self._X[1 - side]
@@ -253,21 +257,21 @@ class Sage(nn.Module):
         return y
 
     def of_new(self, side: int, rows: NDArray[Any]) -> torch.Tensor:
-        """Vectors of nodes without links."""
-        none = torch.empty((2, 0), dtype=torch.int64)
-        nobody = self._X[1 - side][:0]
-        h = self.first[side]((nobody, torch.from_numpy(rows)), none).relu()
-        y: torch.Tensor = self.second[side]((h[:0], h), none)
+        """Return vectors of nodes without links."""
+        no_edges = torch.empty((2, 0), dtype=torch.int64)
+        no_nodes = self._X[1 - side][:0]
+        h = self.first[side]((no_nodes, torch.from_numpy(rows)), no_edges).relu()
+        y: torch.Tensor = self.second[side]((h[:0], h), no_edges)
         return y
 
     def _neighbours(
         self, side: int, nodes: torch.Tensor, n: int, alone: Any = False, but: Any = -1
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """n neighbours of each node, drawn with replacement, and edges from them to the nodes."""
+        """Draw n neighbours of each node with replacement; return them and their edges."""
         W, at = self._W[side], nodes.numpy()
         start, degree = W.indptr[at].astype(np.int64), np.diff(W.indptr)[at]
-        place = start[:, None] + (self._rng.random((len(at), n)) * degree[:, None]).astype(np.int64)
-        near = W.indices[np.minimum(place, W.nnz - 1)].astype(np.int64)
+        drawn = start[:, None] + (self._rng.random((len(at), n)) * degree[:, None]).astype(np.int64)
+        near = W.indices[np.minimum(drawn, W.nnz - 1)].astype(np.int64)
         linked = (degree > 0)[:, None] & (near != np.reshape(but, (-1, 1)))
         linked &= ~np.reshape(alone, (-1, 1))
         target, _ = np.nonzero(linked)
@@ -275,13 +279,13 @@ class Sage(nn.Module):
         return torch.from_numpy(near[linked]), torch.from_numpy(edges)
 
 
-# -- DeepWalk, which knows no new nodes -------------------------------------------------------
+# -- DeepWalk, which cannot embed new nodes ----------------------------------------------------
 
 
 def known_links(
     problem: ColdStart, seed: int, models: dict[str, Any]
 ) -> dict[str, dict[str, float]]:
-    """DeepWalk, and models, on a tenth of the training links, held out, with one fit each."""
+    """Score DeepWalk and other models on a tenth of the training links, held out."""
     kept, held = hold_out_links(problem.train, 0.1, np.random.default_rng(seed))
     (links,), (known,) = held.links.values(), kept.links.values()
     results = {}

@@ -1,12 +1,12 @@
-"""Does it stay within its means as the data grow?
+"""Measure time and memory as the data grow.
 
-Two views of n / 2 nodes each, 64 float16 features in memory-mapped files, ten links a node in
-memory-mapped int32 columns; n = 10^5, 10^6, 10^7 and so 10^6, 10^7, 10^8 links. Milliseconds a
-training step, of all sizes in turn; and for each size, in a process of its own, seconds to the
-graph and the sampler, rows embedded and written to Parquet, and the peak of its own memory (pages
-of mapped files, which the system takes back at will, not counted) beside the formula of
-docs/scaling.md. Then tables that a step may not touch as a whole: 10^6 sparse columns with 50
-entries a row, and 10^7 nodes without features.
+Two views of n / 2 entities each, 64 float16 features in memory-mapped files, ten links per entity
+in memory-mapped int32 columns; n = 10^5, 10^6, 10^7, so 10^6, 10^7, 10^8 links. Measured are
+milliseconds per training step, with the sizes alternating; and for each size, in a separate
+process, set-up seconds of graph and sampler, rows embedded and written to Parquet per second, and
+peak memory (without cached pages of mapped files) next to the formula of docs/scaling.md. Then
+large arrays of which a step uses few rows: 10^6 sparse columns with 50 entries per row, and 10^7
+entities without features.
 
     python benchmarks/scale.py [--folder FOLDER] [--sizes 100000 1000000]
 
@@ -39,22 +39,22 @@ from pmvge import MultiViewGraph, PMvGE
 from pmvge.encoders import EncoderSpec, MultiViewEncoder, choose_encoders, schemas_of
 from pmvge.model.trainer import make_trainer
 from pmvge.training import Trainer
-from pmvge.training.progress import Silent
+from pmvge.training.progress import NoProgress
 
 SIZES = (100_000, 1_000_000, 10_000_000)
 LINKS, FEATURES, HIDDEN, K, BATCH = 10, 64, 256, 64, 512
 COLUMNS, ENTRIES = 1_000_000, 50
-CHUNK = 1 << 16  # rows made at once
+CHUNK = 1 << 16  # rows per write
 STEPS = 200
-STEP = 32  # megabytes that a step works in
-FLAT, MATCH = 1.3, 0.7  # goals: step time over that of the smallest; rows over those of products
+STEP = 32  # megabytes of working memory of a step
+FLAT, MATCH = 1.3, 0.7  # goals: step time over that of the smallest; embedding over products
 
 
 # -- data -----------------------------------------------------------------------------------
 
 
 def make_files(folder: Path, n: int) -> None:
-    """Features of both views, and links sorted by row and column; nodes of one class like it."""
+    """Write features of both views, and links, half of them within one of 16 classes."""
     folder.mkdir()
     rng, half = np.random.default_rng(n), n // 2
     centres = rng.standard_normal((16, FEATURES))
@@ -82,7 +82,7 @@ def mapped_graph(folder: Path) -> MultiViewGraph:
 
 
 def sparse_graph() -> MultiViewGraph:
-    """10^5 rows of 50 among 10^6 columns, linked to 1,000 nodes."""
+    """Return 10^5 rows with 50 of 10^6 columns each, linked to 1,000 entities."""
     rng, n = np.random.default_rng(0), 100_000
     columns = rng.integers(COLUMNS, size=n * ENTRIES, dtype=np.int32)
     start = np.arange(0, n * ENTRIES + 1, ENTRIES, dtype=np.int32)
@@ -92,28 +92,28 @@ def sparse_graph() -> MultiViewGraph:
 
 
 def free_graph(n: int) -> MultiViewGraph:
-    """n nodes without features, linked to 10,000 others."""
+    """Return n entities without features, linked to 10,000 others."""
     rng = np.random.default_rng(0)
     rows = np.arange(n, dtype=np.int32)
-    rows.flags.writeable = False  # kept as it is
+    rows.flags.writeable = False  # read-only arrays are not copied
     links = (rows, rng.integers(10_000, size=n, dtype=np.int32))
     return MultiViewGraph({"left": n, "right": 10_000}, {("left", "right"): links})
 
 
-# -- measuring, in a process of its own -----------------------------------------------------
+# -- measurements in a separate process -----------------------------------------------------
 
 
 def own_memory() -> float:
-    """Megabytes of this process that are no pages of files."""
+    """Return the megabytes of this process without pages of files."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("RssAnon"):
             return int(line.split()[1]) / 1024
-    raise RuntimeError("this benchmark reads /proc/self/status, which this system does not have")
+    raise RuntimeError("this benchmark needs /proc/self/status, which this system does not have")
 
 
 @contextmanager
 def watched_memory() -> Iterator[list[float]]:
-    """The peak so far, looked at 50 times a second, as the only item of a list."""
+    """Yield a list whose only item is the peak so far, sampled 50 times per second."""
     peak, done = [own_memory()], threading.Event()
 
     def watch() -> None:
@@ -137,32 +137,32 @@ def trainer_of(graph: MultiViewGraph) -> tuple[Trainer, MultiViewEncoder]:
     network = MultiViewEncoder(choose_encoders("mlp", spec, schemas), schemas, K, "cosine")
     network.train()
     device = torch.device("cpu")
-    return make_trainer(settings, network, graph, None, device, 0, Silent()), network
+    return make_trainer(settings, network, graph, None, device, 0, NoProgress()), network
 
 
 def steps_of(trainer: Trainer) -> Callable[[], None]:
-    """One training step a call."""
+    """Return a function that makes one training step."""
     batches = iter(trainer.batches)
-    return lambda: trainer.descend(next(batches))
+    return lambda: trainer.train_step(next(batches))
 
 
 def run_steps(folder: Path) -> dict[str, float]:
-    """Milliseconds a step of all sizes, in turn, so that all meet the same machine; medians."""
-    graphs = {place.name: mapped_graph(place) for place in folder.iterdir() if place.is_dir()}
+    """Return the median milliseconds per step of all sizes, timed alternately."""
+    graphs = {path.name: mapped_graph(path) for path in folder.iterdir() if path.is_dir()}
     steps = {name: steps_of(trainer_of(graph)[0]) for name, graph in graphs.items()}
     return {name: 1e3 * seconds for name, seconds in median_times(steps, STEPS).items()}
 
 
 def formula(graph: MultiViewGraph, network: MultiViewEncoder) -> float:
-    """Megabytes of training, as docs/scaling.md has it: ids, sampler, weights with Adam's two."""
-    nodes = 12 * graph.n_nodes  # an id and a log weight each
+    """Return the megabytes of training by the formula of docs/scaling.md."""
+    entities = 12 * graph.n_nodes  # an id and a log weight each
     degrees = 2 * 8 * max(graph.sizes.values())
     weights = 3 * 4 * sum(p.numel() for p in network.parameters())
-    return STEP + (nodes + degrees + weights) / 2**20
+    return STEP + (entities + degrees + weights) / 2**20
 
 
 def run_mapped(folder: Path) -> dict[str, Any]:
-    trainer_of(free_graph(10))  # what torch loads when it is first used is nobody's set-up
+    trainer_of(free_graph(10))  # torch loads libraries on first use: not part of the set-up
     base = own_memory()
     with watched_memory() as peak:
         start = time.perf_counter()
@@ -202,9 +202,9 @@ def run_mapped(folder: Path) -> dict[str, Any]:
 
 
 def rows_a_second(model: PMvGE, graph: MultiViewGraph) -> tuple[float, float]:
-    """Through the encoders, from the memory map to an array; and of their matrix products alone.
+    """Return the rows per second of `embed`, and of its matrix products alone.
 
-    In turn, so that both meet the same machine; medians.
+    Both are timed alternately; medians.
     """
     X = graph.views["left"]
     assert isinstance(X, np.ndarray)
@@ -250,11 +250,11 @@ CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
 }
 
 
-# -- all of them ----------------------------------------------------------------------------
+# -- the benchmark --------------------------------------------------------------------------
 
 
 def apart(case: str, folder: Path) -> dict[str, Any]:
-    """Run a case in a process of its own."""
+    """Run a case in a separate process."""
     command = [sys.executable, __file__, "--case", case, "--folder", str(folder)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -276,45 +276,45 @@ def main() -> None:
             start = time.perf_counter()
             make_files(folder / str(n), n)
             seconds = time.perf_counter() - start
-            print(f"{n:,} nodes: files made in {seconds:.0f} s", file=sys.stderr)
+            print(f"{n:,} entities: files written in {seconds:.0f} s", file=sys.stderr)
         steps = apart("steps", folder)
         rows = [
             {**apart("mapped", folder / str(n)), "step_ms": steps[str(n)]} for n in options.sizes
         ]
         for row in rows:
-            tell_mapped(row, rows[0])
+            print_mapped(row, rows[0])
         tables = {case: apart(case, folder) for case in CASES if case not in ("mapped", "steps")}
     for case, row in tables.items():
         print(
-            f"{case:>11}: {row['step_ms']:.1f} ms a step; table {row['table_mb']:,.0f} MB, "
+            f"{case:>11}: {row['step_ms']:.1f} ms per step; vectors {row['table_mb']:,.0f} MB, "
             f"training {row['training_mb']:,.0f} MB, formula {row['formula_mb']:,.0f} MB"
         )
     write("scale", {"mapped": rows, "tables": tables}, draw(rows), image=True)
 
 
 def draw(rows: list[dict[str, Any]]) -> graph_objects.Figure:
-    """What grows, and what does not."""
+    """Draw time and memory against the number of entities."""
     figure = graph_objects.Figure()
     nodes = [row["nodes"] for row in rows]
-    figure.add_scatter(x=nodes, y=[r["step_ms"] for r in rows], name="milliseconds a step")
+    figure.add_scatter(x=nodes, y=[r["step_ms"] for r in rows], name="milliseconds per step")
     figure.add_scatter(x=nodes, y=[r["set_up_seconds"] for r in rows], name="seconds of set-up")
     figure.add_scatter(x=nodes, y=[r["training_mb"] for r in rows], name="MB of training")
     figure.add_scatter(x=nodes, y=[r["formula_mb"] for r in rows], name="MB by the formula")
-    figure.update_xaxes(type="log", dtick=1, title="nodes (ten links each)")
+    figure.update_xaxes(type="log", dtick=1, title="entities (ten links each)")
     figure.update_yaxes(type="log", dtick=1)
     return figure
 
 
-def tell_mapped(row: dict[str, Any], first: dict[str, Any]) -> None:
-    """One size in two lines."""
+def print_mapped(row: dict[str, Any], first: dict[str, Any]) -> None:
+    """Print the results of one size in two lines."""
     set_up, step = row["set_up_seconds"], row["step_ms"]
     print(
-        f"{row['nodes']:>10,} nodes, {row['links']:>11,} links: set-up {set_up:.1f} s"
-        f" ({1e9 * set_up / row['links']:.0f} ns a link), step {step:.1f} ms"
+        f"{row['nodes']:>10,} entities, {row['links']:>11,} links: set-up {set_up:.1f} s"
+        f" ({1e9 * set_up / row['links']:.0f} ns per link), step {step:.1f} ms"
         f" ({row['step_ms'] / first['step_ms']:.2f} x, goal {FLAT}), training "
         f"{row['training_mb']:,.0f} MB (formula {row['formula_mb']:,.0f})\n"
         f"{'':>11}embedded {row['embedded']:,.0f} rows/s, "
-        f"{row['embedded'] / row['products']:.0%} of the products' (goal {MATCH:.0%}); to Parquet "
+        f"{row['embedded'] / row['products']:.0%} of the products (goal {MATCH:.0%}); to Parquet "
         f"{row['written']:,.0f} rows/s in {row['embedding_mb']:,.0f} MB"
     )
 

@@ -1,9 +1,9 @@
-"""How much of a training step is arithmetic?
+"""Measure how much of a training step is arithmetic.
 
-Time of a full step (draw the batch, gather, forward, backward, clip, Adam) over the time of its
-matrix products alone: each layer's forward product and its two backward products (the input's
-gradient excepted), and the block product and its two. 512 links and 512 uniform nodes a side.
-Steps and products are timed in turn, in one run; medians.
+The ratio is the time of a full step (draw the batch, gather, forward, backward, clip, Adam) over
+the time of its matrix products alone: each layer's forward product and its two backward products
+(except the input's gradient), and the block product and its two. A batch has 512 links and 512
+uniform entities per side. Steps and products are timed alternately in one run; medians.
 
     python benchmarks/step.py
 """
@@ -23,7 +23,7 @@ from pmvge import EncoderSpec, MultiViewGraph
 from pmvge.encoders import MultiViewEncoder, schemas_of
 from pmvge.model import PMvGE
 from pmvge.model.trainer import make_trainer
-from pmvge.training.progress import Silent
+from pmvge.training.progress import NoProgress
 
 LINKS = UNIFORM = 512
 NODES = 20_000
@@ -55,9 +55,9 @@ def step_of(
     choices = dict.fromkeys(graph.view_names, spec)
     network = MultiViewEncoder(choices, schemas_of(graph), K, "inner")
     network.train()
-    trainer = make_trainer(settings, network, graph, None, torch.device("cpu"), 0, Silent())
+    trainer = make_trainer(settings, network, graph, None, torch.device("cpu"), 0, NoProgress())
     batches = iter(trainer.batches)
-    return lambda: trainer.descend(next(batches))
+    return lambda: trainer.train_step(next(batches))
 
 
 def products_of(p: int, hidden: int, K: int) -> Callable[[], None]:
@@ -75,7 +75,7 @@ def products_of(p: int, hidden: int, K: int) -> Callable[[], None]:
 
 
 def median_times(functions: dict[str, Callable[[], None]], repeats: int) -> dict[str, float]:
-    """Median seconds of each, timed in turn."""
+    """Return the median seconds of each function, timed alternately."""
     times: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(repeats + 3):
         for name, function in functions.items():

@@ -1,11 +1,11 @@
-"""Practice tables: users, films, genres, and who watched what. Made up, from a known truth.
+"""Simulate practice tables of users, films, genres and ratings, with a known truth.
 
     python examples/films.py films/                 # 600 users, 300 films, 12,000 ratings
     python examples/films.py films/ --ratings 100000
 
-Films have titles and plots whose words tell their genres; users say in a line what they like; the
-more a user's taste and a film's genres agree, the more often they meet. Every tenth rating goes to
-``held_out.csv``, and users that nobody has seen yet to ``new_users.csv``, both in ``later/``.
+The words of a film's title and plot depend on its genres, and the words of a user's text on the
+user's taste. The better taste and genres agree, the more often a user rates a film. Every tenth
+rating is written to ``held_out.csv``, and 20 new users to ``new_users.csv``, both in ``later/``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def make(folder: Path, ratings: int = 12_000, seed: int = 0) -> None:
     """Write the tables."""
     rng = np.random.default_rng(seed)
     n_users, n_films = max(100, ratings // 20), max(60, ratings // 40)
-    taste = rng.dirichlet(np.full(len(GENRES), 0.2), n_users + 20)  # 20 come later
+    taste = rng.dirichlet(np.full(len(GENRES), 0.2), n_users + 20)  # 20 new users
     genre = rng.dirichlet(np.full(len(GENRES), 0.2), n_films)
     fame = rng.gamma(3.0, size=n_films)
     users = [user(rng, f"u{number:05d}", row) for number, row in enumerate(taste)]
@@ -81,7 +81,7 @@ def user(rng: np.random.Generator, name: str, taste: np.ndarray) -> tuple[Any, .
 def film(rng: np.random.Generator, name: str, genre: np.ndarray) -> tuple[Any, ...]:
     title = " ".join(words(rng, genre, 2)).title()
     plot = " ".join([*words(rng, genre, 10), *rng.choice(FILLER, 6)])
-    year = int(rng.integers(1950, 2026)) if rng.random() > 0.05 else ""  # some are not known
+    year = int(rng.integers(1950, 2026)) if rng.random() > 0.05 else ""  # some are missing
     return name, title, plot, year
 
 

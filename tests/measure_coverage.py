@@ -1,6 +1,7 @@
-"""Run the test suite and say what it runs of src/pmvge (make coverage).
+"""Run all tests and report which lines and branches of src/pmvge they run (make test-all).
 
-Processes that tests start are counted too. Below these bounds it is an error.
+Processes that tests start are counted, too. Coverage below the bounds is an error. Arguments are
+passed to pytest: ``-m "not slow"`` measures the quick tests alone.
 """
 
 # ruff: noqa: T201
@@ -16,14 +17,16 @@ from pathlib import Path
 LINES, BRANCHES = 95.0, 90.0  # per cent
 
 
-def coverage(*words: str) -> int:
-    command = [sys.executable, "-m", "coverage", *words]
+def coverage(*arguments: str) -> int:
+    """Run a command of coverage in the project's root and return its exit code."""
+    command = [sys.executable, "-m", "coverage", *arguments]
     return subprocess.run(command, cwd=Path(__file__).parents[1], check=False).returncode
 
 
-def main(tests: list[str]) -> int:
+def main(arguments: list[str]) -> int:
+    """Run pytest under coverage, print the totals, and return an exit code."""
     coverage("erase")
-    failed = coverage("run", "-m", "pytest", *tests)
+    failed = coverage("run", "-m", "pytest", *arguments)
     coverage("combine", "--quiet")
     coverage("report")
     with tempfile.TemporaryDirectory() as folder:

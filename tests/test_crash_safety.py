@@ -1,4 +1,4 @@
-"""A reader sees the old folder or the new one, whatever happens while it is written."""
+"""After a crash at any point of a commit, a reader sees the old content or the new."""
 
 import itertools
 import os
@@ -13,12 +13,12 @@ from pmvge.errors import StorageError
 
 
 class Crash(BaseException):
-    """The machine stops here: nothing in the program may catch it."""
+    """A simulated crash, which the program must not catch."""
 
 
 NO_SPACE = OSError(28, "No space left on device")
 
-# Every call by which a commit of two parts touches the disk, in a folder that has two already.
+# Every call that changes the disk in a commit of two parts, over a previous commit of two.
 STAGES = [
     *(("replace", k) for k in range(3)),
     *(("fsync", k) for k in range(4)),
@@ -27,7 +27,7 @@ STAGES = [
 
 
 def commit(folder, value):
-    """Write a number as content, and as tensors in two files."""
+    """Commit a number in the manifest and in two files."""
     parts = {
         "weights.safetensors": storage.tensors_writer({"w": torch.full((50,), float(value))}),
         "embeddings-a.parquet": lambda path: path.write_text(f"vectors {value}"),
@@ -36,7 +36,7 @@ def commit(folder, value):
 
 
 def content(folder):
-    """The number, once all places agree on it."""
+    """Return the number, after checking that the manifest and the files agree."""
     manifest, parts = storage.read(folder, "model")
     value = manifest["value"]
     weights = storage.read_tensors(parts["weights.safetensors"])["w"]
@@ -50,7 +50,7 @@ def names(folder):
 
 
 def failing(original, at, error):
-    """The function, raising at its call number ``at``."""
+    """Return the function, changed to raise at call number ``at``."""
     calls = itertools.count()
 
     def call(*arguments, **keywords):
@@ -66,7 +66,9 @@ def failing(original, at, error):
 
 @pytest.mark.parametrize("error", [Crash(), NO_SPACE], ids=["crash", "error"])
 @pytest.mark.parametrize(("name", "at"), STAGES)
-def test_a_crash_at_any_stage_leaves_the_old_or_the_new(tmp_path, monkeypatch, name, at, error):
+def test_a_crash_at_any_stage_leaves_the_old_or_the_new_content(
+    tmp_path, monkeypatch, name, at, error
+):
     commit(tmp_path, 1)
     with monkeypatch.context() as patch:
         patch.setattr(os, name, failing(getattr(os, name), at, error))
@@ -75,7 +77,7 @@ def test_a_crash_at_any_stage_leaves_the_old_or_the_new(tmp_path, monkeypatch, n
     if error is NO_SPACE:
         assert "cannot write the model" in str(caught.value)
         assert "No space left on device" in str(caught.value)
-    # The manifest is the last of three renames; after it come the folder's sync and the clean-up.
+    # The manifest is the last of three renames, before the folder's sync and the clean-up.
     committed = (name, at) == ("fsync", 3) or name == "unlink"
     assert content(tmp_path) == (2 if committed else 1)
     commit(tmp_path, 3)
@@ -83,22 +85,22 @@ def test_a_crash_at_any_stage_leaves_the_old_or_the_new(tmp_path, monkeypatch, n
     assert len(names(tmp_path)) == 3, "leftovers"
 
 
-def test_the_stages_are_all_there_are(tmp_path, monkeypatch):
+def test_the_list_of_stages_is_complete(tmp_path, monkeypatch):
     commit(tmp_path, 1)
     calls = []
 
-    def noted(name, original):
+    def recorded(name, original):
         return lambda *a, **k: (calls.append(name), original(*a, **k))[1]
 
     for name in {name for name, _ in STAGES} | {"rename", "remove", "rmdir", "truncate"}:
-        monkeypatch.setattr(os, name, noted(name, getattr(os, name)))
+        monkeypatch.setattr(os, name, recorded(name, getattr(os, name)))
     commit(tmp_path, 2)
     assert sorted(calls) == sorted(name for name, _ in STAGES)
 
 
 @pytest.mark.parametrize("written", [0, 10], ids=["nothing", "half"])
 @pytest.mark.parametrize("error", [Crash(), NO_SPACE], ids=["crash", "error"])
-def test_a_part_that_is_half_written_does_no_harm(tmp_path, error, written):
+def test_a_partially_written_part_is_ignored(tmp_path, error, written):
     def write(path):
         path.write_bytes(b"x" * written)
         raise error
@@ -120,7 +122,7 @@ def test_a_part_that_is_half_written_does_no_harm(tmp_path, error, written):
         "embeddings-gone-0123456789abcdef.parquet",
     ],
 )
-def test_what_a_crash_left_behind_is_removed_by_the_next_commit(tmp_path, name):
+def test_files_left_by_a_crash_are_removed_by_the_next_commit(tmp_path, name):
     (tmp_path / name).write_text("left")
     commit(tmp_path, 1)
     assert name not in names(tmp_path)
@@ -139,48 +141,48 @@ def test_a_first_commit_that_fails_leaves_no_model(tmp_path, monkeypatch):
 
 def test_weights_that_cannot_be_written_are_a_storage_error(tmp_path):
     commit(tmp_path, 1)
-    (tmp_path / ".weights.safetensors.partial").mkdir()  # in the way
+    (tmp_path / ".weights.safetensors.partial").mkdir()  # blocks the partial file
     with pytest.raises(StorageError, match="cannot write the model"):
         commit(tmp_path, 2)
     assert content(tmp_path) == 1
 
 
-def test_everything_is_on_disk_before_it_gets_its_name(tmp_path, monkeypatch):
+def test_files_are_synced_before_they_are_renamed(tmp_path, monkeypatch):
     events, replace, fsync = [], os.replace, os.fsync
 
-    def note_fsync(descriptor):
+    def record_fsync(descriptor):
         status = os.fstat(descriptor)
         events.append(("sync", status.st_ino, status.st_size))
         fsync(descriptor)
 
-    def note_replace(source, target):
+    def record_replace(source, target):
         status = Path(source).stat()
         assert events[-1] == ("sync", status.st_ino, status.st_size), target
         events.append(("replace", Path(target).name.split("-")[0]))
         replace(source, target)
 
-    monkeypatch.setattr(os, "fsync", note_fsync)
-    monkeypatch.setattr(os, "replace", note_replace)
+    monkeypatch.setattr(os, "fsync", record_fsync)
+    monkeypatch.setattr(os, "replace", record_replace)
     commit(tmp_path, 1)
     assert [event[1] for event in events if event[0] == "replace"] == [
         "weights",
         "embeddings",
         "model.json",
     ]
-    assert events[-1][:2] == ("sync", tmp_path.stat().st_ino)  # the folder, at last
+    assert events[-1][:2] == ("sync", tmp_path.stat().st_ino)  # the folder is synced last
 
 
-def test_a_reader_that_is_overtaken_by_a_writer_reads_the_new(tmp_path, monkeypatch):
+def test_a_commit_during_a_read_gives_the_new_content(tmp_path, monkeypatch):
     commit(tmp_path, 1)
-    verified, overtaken = storage._verified, []
+    verified, committed = storage._verified, []
 
-    def overtake(*arguments):
-        if not overtaken:
-            overtaken.append(True)
+    def commit_first(*arguments):
+        if not committed:
+            committed.append(True)
             commit(tmp_path, 2)  # removes the files that the manifest just read names
         return verified(*arguments)
 
-    monkeypatch.setattr(storage, "_verified", overtake)
+    monkeypatch.setattr(storage, "_verified", commit_first)
     assert content(tmp_path) == 2
 
 
@@ -200,7 +202,7 @@ def fitted(seed):
     ("name", "at"),
     [*(("replace", k) for k in range(4)), *(("fsync", k) for k in range(5)), ("save_file", 0)],
 )
-def test_a_model_survives_the_crash_of_a_later_save(tmp_path, monkeypatch, name, at, error):
+def test_a_model_survives_a_crash_of_a_later_save(tmp_path, monkeypatch, name, at, error):
     old, new = fitted(0), fitted(1)
     old.save(tmp_path)
     module = storage if name == "save_file" else os

@@ -1,8 +1,9 @@
-"""What the documents say is so: their code runs, and the tests and files they name exist."""
+"""Check the documentation: its code runs, and the names, files and tests in it exist."""
 
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import re
 import runpy
@@ -25,9 +26,12 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 METHODS = DOCS / "site" / "methods.py"
+TEXTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+SOURCE = ROOT / "src" / "pmvge"
 
 
-def test_the_python_of_the_readme_runs(tmp_path):
+@pytest.mark.slow
+def test_the_readme_example_runs(tmp_path):
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
@@ -40,8 +44,8 @@ def test_the_python_of_the_readme_runs(tmp_path):
     assert "History:" in done.stdout
 
 
-def test_every_test_that_the_paper_page_names_exists():
-    text = (ROOT / "docs/paper.md").read_text()
+def test_every_test_on_the_paper_page_exists():
+    text = (DOCS / "paper.md").read_text()
     file = None
     names = re.findall(r"`((?:\w+/)?test_\w+\.py)?(?:::)?(test_\w+)?`", text)
     named = [(a, b) for a, b in names if a or b]
@@ -52,19 +56,66 @@ def test_every_test_that_the_paper_page_names_exists():
         assert not test or f"def {test}(" in source, (file, test)
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))])
-def test_links_between_documents_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-        assert (page.parent / target).exists(), target
+def test_every_function_on_the_paper_page_exists():
+    text = (DOCS / "paper.md").read_text()
+    folders = {path.stem for path in SOURCE.iterdir()}
+    names = re.findall(r"`(\w+)\.(\w+)(?:\([^`]*\))?`", text)
+    functions = [(folder, name) for folder, name in names if folder in folders and name != "py"]
+    assert len(functions) > 20
+    for folder, name in functions:
+        assert hasattr(importlib.import_module(f"pmvge.{folder}"), name), (folder, name)
 
 
-def test_the_architecture_names_every_module():
-    text = (ROOT / "docs/architecture.md").read_text()
-    for path in (ROOT / "src/pmvge").iterdir():
-        if path.stem.startswith("_") or path.name in ("py.typed", "version.py"):
-            continue
-        name = f"{path.name}/" if path.is_dir() else path.stem
+@pytest.mark.parametrize("page", [*TEXTS, *PAGES], ids=lambda page: page.stem)
+def test_links_between_pages_exist(page):
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]+))?\)", page.read_text()):
+        path = page.parent / target if target else page
+        assert path.exists(), target
+        if anchor and path.suffix == ".md" and path.name != "api.md":  # made by mkdocstrings
+            assert anchor in anchors(path), (target, anchor)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [*TEXTS, *PAGES], ids=lambda page: page.stem)
+def test_files_named_in_pages_exist(page):
+    known = ("tests/", "benchmarks/", "docs/", "examples/", "src/", *folders_of_the_package())
+    for name in re.findall(r"`([\w./-]+/[\w.-]*)`", page.read_text()):
+        if name.startswith(known) and "NAME" not in name:
+            assert any((base / name).exists() for base in (ROOT, SOURCE)), name
+
+
+def folders_of_the_package() -> list[str]:
+    found = SOURCE.iterdir()
+    return [f"{path.name}/" for path in found if path.is_dir() and path.name != "__pycache__"]
+
+
+def test_the_architecture_page_names_every_folder_and_root_module():
+    text = (DOCS / "architecture.md").read_text()
+    modules = [path.stem for path in SOURCE.glob("*.py") if not path.stem.startswith("_")]
+    for name in (*folders_of_the_package(), *modules):
         assert f"`{name}`" in text, name
+
+
+ARCHAIC = (
+    "foretold", "foretell", "mend", "mended", "amid", "anew", "strangers", "the dead", "a life",
+    "who knows", "told of", "lent", "judge", "judged", "of the user's",
+)  # fmt: skip
+
+
+def test_no_archaic_words():
+    pattern = re.compile(rf"\b(?:{'|'.join(ARCHAIC)})\b", re.IGNORECASE)
+    files = [*TEXTS, *PAGES, *(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.toml")]
+    found = {
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path in files
+        for match in pattern.finditer(path.read_text())
+    }
+    assert not found
 
 
 # -- the code of the pages ----------------------------------------------------------------------
@@ -74,7 +125,7 @@ BLOCK = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 
-# To import torch takes seconds: one process does so, and every command is a fork of it.
+# Importing torch takes seconds: one process imports it, and every command is a fork of it.
 SERVER = """
 import json, os, signal, socket, sys, traceback, warnings
 from pathlib import Path
@@ -91,19 +142,20 @@ while True:
         continue
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     sent, descriptors, *_ = socket.recv_fds(client, 1 << 20, 3)
-    folder, environment, words = json.loads(sent)
+    folder, environment, arguments = json.loads(sent)
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
     os.chdir(folder)
     os.environ.update(environment)
     code = 0
     try:
-        if words[0] == "pmvge":
-            sys.argv = words
+        if arguments[0] == "pmvge":
+            sys.argv = arguments
             pmvge.cli.main()
         else:
             warnings.simplefilter("error")
-            exec(compile(Path(words[1]).read_text(), words[1], "exec"), {"__name__": "__main__"})
+            page = compile(Path(arguments[1]).read_text(), arguments[1], "exec")
+            exec(page, {"__name__": "__main__"})
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else bool(stop.code)
     except BaseException:
@@ -127,7 +179,7 @@ sys.exit((server.recv(1) or b"\\1")[0])
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with the commands ``pmvge`` and ``run-page``, to stand first in the PATH."""
+    """Return a folder for the PATH with the commands ``pmvge`` and ``run-page``."""
     folder = tmp_path_factory.mktemp("bin")
     address = str(folder / "socket")
     for name in ("pmvge", "run-page"):
@@ -150,13 +202,13 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
-    """The kind and the code of the blocks of a page that are to be run."""
+    """Return the kind and the code of the blocks of a page, without those marked "not run"."""
     found = BLOCK.finditer(page.read_text())
     return [(block["kind"], block["code"]) for block in found if not block["mark"]]
 
 
 def script(page: Path) -> str:
-    """One Python program of all blocks: shell blocks run in bash, and keep their folder."""
+    """Return one Python program of all blocks; shell blocks run in bash and keep their folder."""
     lines = ["import os as _os, pathlib as _pathlib, subprocess as _subprocess"]
     for kind, code in blocks(page):
         if kind == "python":
@@ -168,6 +220,7 @@ def script(page: Path) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem
 )
@@ -188,11 +241,11 @@ def test_the_code_of_the_pages_runs(page, tmp_path, tools):
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
 
-# -- what the pages must name -------------------------------------------------------------------
+# -- the pages are complete ---------------------------------------------------------------------
 
 
 def commands() -> list[tuple[str, click.Command]]:
-    """Every command, with the heading of its section."""
+    """Return every command with the heading of its section."""
     found = []
     for name, command in typer.main.get_command(app).commands.items():
         inner = getattr(command, "commands", {"": command})
@@ -201,7 +254,7 @@ def commands() -> list[tuple[str, click.Command]]:
 
 
 def section(text: str, heading: str) -> str:
-    """The part of a page below a heading."""
+    """Return the part of a page below a heading."""
     (found,) = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
     return found
 
@@ -218,7 +271,7 @@ def test_the_page_of_commands_names_every_option(heading, command):
             assert re.search(rf"(?<![\w-]){re.escape(wanted)}(?![\w-])", text), wanted
 
 
-def test_the_page_of_commands_names_the_options_of_all():
+def test_the_page_of_commands_names_the_common_options():
     text = (DOCS / "cli.md").read_text()
     for parameter in typer.main.get_command(app).params:
         for option in parameter.opts:
@@ -238,12 +291,12 @@ def test_the_reference_has_every_public_name():
             assert f"{module.__name__}.{name}" in entries, name
 
 
-def test_the_page_of_methods_is_what_the_classes_say():
+def test_the_page_of_methods_is_up_to_date():
     page = runpy.run_path(str(METHODS))["page"]()
     assert (DOCS / "methods.md").read_text() == page, f"run: python {METHODS.relative_to(ROOT)}"
 
 
-def test_every_error_is_explained():
+def test_the_troubleshooting_page_names_every_error_class():
     text = (DOCS / "troubleshooting.md").read_text()
     for name, value in vars(errors).items():
         if isinstance(value, type) and value.__module__ == errors.__name__:
@@ -251,7 +304,7 @@ def test_every_error_is_explained():
 
 
 def templates() -> list[str]:
-    """All texts in the source, with a mark where a value is filled in."""
+    """Return all string literals of the source, with NUL for each formatted value."""
     found = []
     for path in (ROOT / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -263,7 +316,7 @@ def templates() -> list[str]:
     return found
 
 
-def test_every_message_that_is_explained_can_be_met():
+def test_every_message_on_the_troubleshooting_page_is_in_the_source():
     text = (DOCS / "troubleshooting.md").read_text().partition("## Files and sources")[2]
     known = templates()
     for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE):
@@ -273,7 +326,8 @@ def test_every_message_that_is_explained_can_be_met():
             assert any(pattern.search(template) for template in known), message
 
 
-def test_the_site_is_built_and_asks_for_nothing(tmp_path):
+@pytest.mark.slow
+def test_the_site_loads_nothing_from_other_servers(tmp_path):
     pytest.importorskip("mkdocs")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"],

@@ -1,4 +1,4 @@
-"""The errors: one family, and messages that list what would have been right."""
+"""The exception classes, and messages about unknown names."""
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ KNOWN = ("inner", "cosine")
         (errors.StorageError, Exception),
     ],
 )
-def test_every_error_is_a_pmvge_error_and_of_the_kind_people_already_catch(error, also):
+def test_errors_derive_from_pmvge_error_and_a_builtin_error(error, also):
     assert issubclass(error, PmvgeError)
     assert issubclass(error, also)
 
@@ -35,7 +35,7 @@ def test_choose_returns_a_known_name(name):
 
 
 @given(st.text().filter(lambda name: name not in KNOWN))
-def test_choose_names_what_came_and_lists_what_is_known(name):
+def test_choose_lists_the_known_names(name):
     with pytest.raises(ParameterError) as caught:
         choose("similarity", name, KNOWN)
     message = str(caught.value)
@@ -43,16 +43,23 @@ def test_choose_names_what_came_and_lists_what_is_known(name):
 
 
 @pytest.mark.parametrize("name", [None, 3, True, ["inner"], ("cosine",), b"inner"])
-def test_choose_refuses_what_is_not_a_string(name):
+def test_choose_rejects_values_that_are_not_strings(name):
     with pytest.raises(ParameterError, match="unknown similarity"):
         choose("similarity", name, KNOWN)
 
 
-def test_choose_guesses_the_name_that_was_meant():
+def test_choose_suggests_the_closest_name():
     with pytest.raises(ParameterError, match=r"did you mean 'cosine'\?$"):
         choose("similarity", "cosin", KNOWN)
     with pytest.raises(ParameterError, match=r"'cosine'$"):
         choose("similarity", "xyzzy", KNOWN)
+
+
+def test_choose_raises_the_given_error():
+    with pytest.raises(
+        errors.GraphError, match=r"^ids: unknown view 'c': expected one of 'a', 'b'$"
+    ):
+        choose("view", "c", ["a", "b"], "ids", error=errors.GraphError)
 
 
 def test_choose_says_where():

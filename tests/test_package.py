@@ -1,8 +1,8 @@
-"""The wheel works where there is nothing but the wheel and what its metadata asks for.
+"""The wheel works in an environment with its declared dependencies only.
 
-To download every dependency would take minutes, so the empty environment borrows them from the one
-that runs the tests: exactly the distributions that the wheel requires, with what they require in
-turn, are linked into it. What the wheel does not declare is not there, nor is the checkout.
+Downloading every dependency would take minutes. Instead, the distributions that the wheel requires,
+directly or not, are linked from the environment that runs the tests. Undeclared dependencies and
+the checkout are not importable there.
 """
 
 import ast
@@ -19,11 +19,12 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[1]
+pytestmark = pytest.mark.slow  # building and installing a wheel
 SOURCE = ROOT / "src" / "pmvge"
 
 
 class Environment:
-    """A virtual environment of its own, and commands run in it from an empty working folder."""
+    """A new virtual environment, with an empty working folder for commands."""
 
     def __init__(self, folder: Path) -> None:
         venv.create(folder / "env", symlinks=True, with_pip=False)
@@ -37,7 +38,7 @@ class Environment:
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    """Standard output of a command that must succeed, none of our Python or pip settings seen."""
+    """Return the standard output of a command, run without the PYTHON and PIP variables."""
     settings = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PIP_"))}
     done = subprocess.run(
         command,
@@ -56,7 +57,7 @@ def normalized(name: str) -> str:
 
 
 def required(dist: Distribution, extras: frozenset[str] = frozenset()) -> list[Requirement]:
-    """What a distribution requires here, on this platform and with these extras."""
+    """Return what a distribution requires on this platform with these extras."""
     requirements = [Requirement(text) for text in dist.requires or []]
     return [
         requirement
@@ -67,7 +68,7 @@ def required(dist: Distribution, extras: frozenset[str] = frozenset()) -> list[R
 
 
 def closure(dist: Distribution) -> list[Distribution]:
-    """The installed distributions that `dist` requires, directly or not."""
+    """Return the installed distributions that `dist` requires, directly or not."""
     seen: set[tuple[str, frozenset[str]]] = set()
     found: dict[str, Distribution] = {}
     pending = required(dist)
@@ -126,7 +127,7 @@ def test_wheel_holds_every_source_file(wheel: Path) -> None:
     assert "pmvge/py.typed" in packed
 
 
-def test_the_checkout_is_out_of_reach(environment: Environment) -> None:
+def test_the_checkout_is_not_importable(environment: Environment) -> None:
     code = "import pmvge, sys; print(pmvge.__file__, *sys.path, sep='\\n')"
     origin, *search_path = environment.run("python", "-c", code).splitlines()
     assert Path(origin).is_relative_to(environment.site)
@@ -142,7 +143,7 @@ def test_command_is_installed(environment: Environment) -> None:
 
 
 def test_every_import_is_declared(environment: Environment) -> None:
-    """Also for code that the demo does not reach, and for the extras that users ask for."""
+    """Checked for all source files, with the extras `baselines` and `tune`."""
     extras = frozenset({"baselines", "tune"})
     declared = {normalized(item.name) for item in required(installed(environment), extras)}
     providers = packages_distributions()
@@ -156,7 +157,7 @@ def test_every_import_is_declared(environment: Environment) -> None:
 
 
 def imported(path: Path) -> set[str]:
-    """The top-level names of all modules that a source file imports anywhere."""
+    """Return the top-level names of all modules that a source file imports anywhere."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""A bar on a terminal; silence everywhere else."""
+"""Progress bars are shown on terminals only."""
 
 import io
 
@@ -7,25 +7,25 @@ from rich.console import Console
 
 from pmvge import progress
 from pmvge.progress import ProgressBar, progress_bar
-from pmvge.training import Record, watcher
-from pmvge.training.progress import Bar, Silent
+from pmvge.training import Record, training_progress
+from pmvge.training.progress import NoProgress, TrainingBar
 
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
 
 def run(watching, *, first=0, validation=0.5, best=0.75) -> None:
-    """What the training loop tells: 30 steps more in two seconds, one record."""
+    """Report 30 steps in two seconds and one record, as the training loop does."""
     with watching as watch:
         watch.start(first, 100)
         watch.step(first + 30, 2.0)
         watch.check(Record(first + 30, 1.0, -0.125, validation, 0.01, 2.0), best)
 
 
-def shown(**told) -> str:
-    """What a bar last draws on a terminal, as plain text."""
+def shown(**options) -> str:
+    """Return what a bar draws on a terminal, as plain text."""
     stream = io.StringIO()
-    bar = Bar(Console(file=stream, force_terminal=True, width=80, color_system=None))
-    run(bar, **told)
+    bar = TrainingBar(Console(file=stream, force_terminal=True, width=80, color_system=None))
+    run(bar, **options)
     return stream.getvalue()
 
 
@@ -35,32 +35,32 @@ def test_the_bar_shows_steps_rate_and_scores() -> None:
         assert part in text
 
 
-def test_a_resumed_run_counts_from_where_it_was() -> None:
+def test_a_resumed_run_counts_from_its_first_step() -> None:
     text = shown(first=40)
     assert "70/100" in text
     assert "15 steps/s" in text
 
 
-def test_what_is_not_known_is_not_shown() -> None:
+def test_missing_scores_are_not_shown() -> None:
     text = shown(validation=None, best=None)
     assert "loss -0.125" in text
     assert "validation" not in text
     assert "best" not in text
 
 
-def test_no_time_gone_by_is_no_rate() -> None:
+def test_the_rate_is_zero_if_no_time_has_passed() -> None:
     stream = io.StringIO()
-    with Bar(Console(file=stream, force_terminal=True, width=120)) as bar:
+    with TrainingBar(Console(file=stream, force_terminal=True, width=120)) as bar:
         bar.start(0, 10)
         bar.step(1, 0.0)
     assert "0 steps/s" in stream.getvalue()
 
 
-def test_the_cursor_is_shown_again_when_training_fails() -> None:
+def test_the_cursor_is_restored_when_training_fails() -> None:
     stream = io.StringIO()
 
     def fail() -> None:
-        with Bar(Console(file=stream, force_terminal=True, width=120)) as bar:
+        with TrainingBar(Console(file=stream, force_terminal=True, width=120)) as bar:
             bar.start(0, 10)
             raise ZeroDivisionError
 
@@ -70,32 +70,32 @@ def test_the_cursor_is_shown_again_when_training_fails() -> None:
 
 
 @pytest.mark.parametrize("show", [True, False])
-def test_nothing_is_written_where_there_is_no_terminal(show, capfd, monkeypatch) -> None:
+def test_no_training_bar_without_a_terminal(show, capfd, monkeypatch) -> None:
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
-    watching = watcher(show)
-    assert isinstance(watching, Silent)
+    watching = training_progress(show)
+    assert isinstance(watching, NoProgress)
     run(watching)
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(("show", "kind"), [(True, Bar), (False, Silent)])
-def test_a_terminal_gets_a_bar_if_it_is_wanted(show, kind, monkeypatch) -> None:
+@pytest.mark.parametrize(("show", "kind"), [(True, TrainingBar), (False, NoProgress)])
+def test_training_progress_shows_a_bar_only_if_asked(show, kind, monkeypatch) -> None:
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    assert type(watcher(show)) is kind
+    assert type(training_progress(show)) is kind
 
 
-def test_the_bar_goes_to_the_error_stream(monkeypatch, capsys) -> None:
+def test_the_training_bar_is_written_to_stderr(monkeypatch, capsys) -> None:
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setenv("COLUMNS", "120")
-    run(watcher(True))
+    run(training_progress(True))
     out, err = capsys.readouterr()
     assert out == ""
     assert "30/100" in err
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock whose time the test sets."""
 
     now = 100.0
 
@@ -114,7 +114,7 @@ def terminal() -> Console:
     return Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
 
 
-def test_a_pass_shows_after_a_second_and_not_before(clock) -> None:
+def test_a_bar_is_shown_after_one_second(clock) -> None:
     console = terminal()
     with ProgressBar("embedding [b] films", console) as on_progress:
         for done in range(10):
@@ -124,12 +124,12 @@ def test_a_pass_shows_after_a_second_and_not_before(clock) -> None:
         clock.now += 0.2
         on_progress(9, 10)
     text = console.file.getvalue()
-    assert "embedding [b] films" in text  # names are no markup
+    assert "embedding [b] films" in text  # brackets in names are not markup
     assert "90%" in text
     assert text.rindex(SHOW_CURSOR) > text.rindex(HIDE_CURSOR)
 
 
-def test_a_pass_of_unknown_length_counts(clock) -> None:
+def test_a_bar_of_unknown_total_counts_rows(clock) -> None:
     console = terminal()
     with ProgressBar("embedding", console) as on_progress:
         clock.now += 2
@@ -137,7 +137,7 @@ def test_a_pass_of_unknown_length_counts(clock) -> None:
     assert "1,234,567 rows" in console.file.getvalue()
 
 
-def test_a_pass_changes_what_it_shows_now_and_then(clock) -> None:
+def test_a_bar_is_updated_at_intervals(clock) -> None:
     console = terminal()
     with ProgressBar("embedding", console) as on_progress:
         clock.now += 2
@@ -150,7 +150,7 @@ def test_a_pass_changes_what_it_shows_now_and_then(clock) -> None:
         assert [task.completed for task in on_progress._bar.tasks] == [30]
 
 
-def test_a_pass_says_nothing_where_there_is_no_terminal(clock, capfd, monkeypatch) -> None:
+def test_no_bar_without_a_terminal(clock, capfd, monkeypatch) -> None:
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
     with progress_bar("embedding", True) as on_progress:
@@ -160,7 +160,7 @@ def test_a_pass_says_nothing_where_there_is_no_terminal(clock, capfd, monkeypatc
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_pass_goes_to_the_error_stream_if_it_is_wanted(clock, monkeypatch, capsys) -> None:
+def test_a_bar_is_written_to_stderr_if_asked(clock, monkeypatch, capsys) -> None:
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     with progress_bar("embedding", False) as on_progress:
         assert on_progress is None
@@ -172,7 +172,7 @@ def test_a_pass_goes_to_the_error_stream_if_it_is_wanted(clock, monkeypatch, cap
     assert "25%" in err
 
 
-def test_the_cursor_is_shown_again_when_a_pass_fails(clock) -> None:
+def test_the_cursor_is_restored_when_a_pass_fails(clock) -> None:
     console = terminal()
 
     def fail() -> None:

@@ -1,8 +1,8 @@
-"""What the source may not do, by its syntax: run what it reads, or fetch what it does not check.
+"""The source must not run what it reads or fetch what it does not check, tested by its syntax.
 
-Beside it: tables/test_pasted_sql.py, that nothing is pasted into SQL; test_attacks.py, what hostile
-names do, and report/test_attacks.py, in a browser; datasets/test_unpacking.py and test_bombs.py,
-archives; test_forged_folders.py, models; datasets/test_download.py, what is fetched.
+Related tests: SQL injection in tables/sources/, hostile names in model/test_attacks.py and (in a
+browser) report/test_attacks.py, archives in datasets/test_unpacking.py and test_bombs.py, forged
+models in model/test_forged_folders.py, downloads in datasets/test_downloads.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pmvge
 SOURCE = Path(pmvge.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
-# -- nothing that is read is run ------------------------------------------------------------
+# -- functions that can run or fetch data ---------------------------------------------------
 
 MODULES = {
     *("pickle", "cPickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"),
@@ -28,7 +28,7 @@ CALLS = {
     *("torch.load", "torch.save", "torch.jit.load", "torch.package", "torch.hub.load"),
     *("subprocess.getoutput", "subprocess.getstatusoutput", "runpy.run_path", "runpy.run_module"),
     *("shutil.unpack_archive", "ssl._create_unverified_context", "numpy.fromregex"),
-    *("urllib.request.urlopen", "urllib.request.urlretrieve"),  # download() alone opens addresses
+    *("urllib.request.urlopen", "urllib.request.urlretrieve"),  # only download() opens URLs
 }
 METHODS = {
     *("extractall", "extract", "read_pickle", "to_pickle", "load_extension", "install_extension"),
@@ -39,7 +39,7 @@ NEVER = {("shell", True), ("verify", False), ("check_hostname", False)}
 
 
 def offences(source: str) -> list[str]:
-    """What of the lists above a source has, whatever the names that it was imported under."""
+    """Return the uses in a source of the names above, under any import alias."""
     tree = ast.parse(source)
     known: dict[str, str] = {}
     found: list[str] = []
@@ -55,9 +55,9 @@ def offences(source: str) -> list[str]:
             found += [node.value] if "http://" in node.value else []
         elif isinstance(node, ast.Name | ast.Attribute):
             name, dot, rest = ast.unparse(node).partition(".")
-            whole = known.get(name, name) + dot + rest
-            found += [whole] if whole in CALLS or whole.rpartition(".")[2] == "CERT_NONE" else []
-            found += [whole] if isinstance(node, ast.Attribute) and node.attr in METHODS else []
+            full = known.get(name, name) + dot + rest
+            found += [full] if full in CALLS or full.rpartition(".")[2] == "CERT_NONE" else []
+            found += [full] if isinstance(node, ast.Attribute) and node.attr in METHODS else []
         elif isinstance(node, ast.keyword):
             value = node.value.value if isinstance(node.value, ast.Constant) else None
             found += [str(node.arg)] if node.arg in KEYWORDS or (node.arg, value) in NEVER else []
@@ -65,7 +65,7 @@ def offences(source: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_no_file_of_the_package_can_run_what_it_reads(path: Path) -> None:
+def test_no_source_file_uses_unsafe_functions(path: Path) -> None:
     assert offences(path.read_text("utf-8")) == []
 
 
@@ -99,12 +99,12 @@ def test_no_file_of_the_package_can_run_what_it_reads(path: Path) -> None:
         "import torch.distributed as dist\ndist.all_gather_object(parts, one)",
     ],
 )
-def test_it_would_be_seen(source: str) -> None:
+def test_unsafe_source_is_detected(source: str) -> None:
     assert offences(source)
 
 
 @pytest.mark.parametrize(
     "source", ["import re\nre.compile('x')", "import numpy as np\nnp.load(path)", "model.eval()"]
 )
-def test_what_is_harmless_is_not(source: str) -> None:
+def test_harmless_source_is_accepted(source: str) -> None:
     assert offences(source) == []

@@ -1,4 +1,4 @@
-"""Graphs drawn from a model: both ways of section 3.2, against the Poisson law."""
+"""Simulated graphs, drawn in both ways of section 3.2, against the Poisson distribution."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def draws(draw: str, n: int, seed: int) -> dict:
 
 
 @pytest.mark.parametrize("draw", ["pairs", "links"])
-def test_weights_follow_the_poisson_law(draw):
+def test_weights_have_a_poisson_distribution(draw):
     found = draws(draw, n=3000, seed=0)
     for (d, e), tables in found.items():
         Y, Y_other = X, {"x": X, "t": T}[e]
@@ -47,7 +47,7 @@ def test_weights_follow_the_poisson_law(draw):
 
 @pytest.mark.parametrize("draw", ["pairs", "links"])
 def test_weights_of_different_pairs_are_uncorrelated(draw):
-    """Which the multinomial of T fixed links would not give, but Poisson T does."""
+    """Uncorrelated because T is Poisson; a multinomial of fixed T would be correlated."""
     tables = draws(draw, n=3000, seed=1)["x", "t"].reshape(3000, -1)
     off_diagonal = np.corrcoef(tables.T)[~np.eye(12, dtype=bool)]
     assert np.abs(off_diagonal).max() < 4.5 / np.sqrt(3000)
@@ -59,7 +59,7 @@ def test_within_a_view_the_graph_is_undirected_without_self_links():
     assert not np.diag(W).any()
 
 
-def test_featureless_and_sparse_views_and_modules_take_part():
+def test_featureless_and_sparse_views_and_modules_are_accepted():
     rng = np.random.default_rng(0)
     views = {"x": sparse.csr_array(np.eye(4)), "user": 5}
     table = torch.nn.Embedding(5, 2)
@@ -69,17 +69,17 @@ def test_featureless_and_sparse_views_and_modules_take_part():
 
 
 @pytest.mark.parametrize("draw", ["pairs", "links"])
-def test_alpha_zero_draws_an_observed_pair_without_links(draw):
+def test_alpha_zero_gives_an_observed_pair_without_links(draw):
     graph = simulate(
         {"x": X, "t": T}, ENCODERS, {("x", "t"): 0.0}, np.random.default_rng(0), draw=draw
     )
     assert len(graph.links["x", "t"]) == 0
 
 
-def test_bad_requests_are_refused():
+def test_invalid_arguments_are_rejected():
     rng = np.random.default_rng(0)
     views = {"x": X, "t": T}
-    with pytest.raises(ParameterError, match=r"alpha of .* must be finite"):
+    with pytest.raises(ParameterError, match=r"alpha of .*: expected a finite number >= 0"):
         simulate(views, ENCODERS, {("x", "t"): -1.0}, rng)
     with pytest.raises(ParameterError, match=r"\('x', 't'\): expected intensities up to 1e\+15"):
         simulate({"x": 100 * X, "t": T}, ENCODERS, {("x", "t"): 1.0}, rng)

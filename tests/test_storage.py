@@ -1,4 +1,4 @@
-"""Folders of checked files: what is written is what is read, and damage is noticed."""
+"""Folders with a manifest and checksums, and single files, replaced atomically."""
 
 import errno
 import hashlib
@@ -20,7 +20,7 @@ from pmvge.errors import StorageError
 
 
 def commit(folder, value, kind="model", *, keep=False):
-    """Write a number as content, and as tensors in two files."""
+    """Commit a number in the manifest and in two files."""
     parts = {
         "weights.safetensors": storage.tensors_writer({"w": torch.full((50,), float(value))}),
         "embeddings-a.parquet": lambda path: path.write_text(f"vectors {value}"),
@@ -31,7 +31,7 @@ def commit(folder, value, kind="model", *, keep=False):
 
 
 def content(folder, kind="model"):
-    """The number, once all places agree on it."""
+    """Return the number, after checking that the manifest and the files agree."""
     manifest, parts = storage.read(folder, kind)
     label = "state.safetensors" if kind == "checkpoint" else "weights.safetensors"
     value = manifest["value"]
@@ -46,7 +46,7 @@ def names(folder):
 
 
 def rewrite(folder, **changes):
-    """Change the manifest and make its checksum right again."""
+    """Change the manifest and update its checksum."""
     path = folder / "model.json"
     manifest = json.loads(path.read_text()) | changes
     manifest = {key: value for key, value in manifest.items() if value is not None}
@@ -59,7 +59,7 @@ def rewrite(folder, **changes):
 # -- writing and reading --------------------------------------------------------------------
 
 
-def test_what_is_committed_is_what_is_read(tmp_path):
+def test_read_returns_what_was_committed(tmp_path):
     folder = tmp_path / "deep" / "folder"
     assert not storage.exists(folder, "model")
     commit(folder, 1)
@@ -68,7 +68,7 @@ def test_what_is_committed_is_what_is_read(tmp_path):
     assert content(folder) == 1
 
 
-def test_files_are_named_after_their_content_and_the_manifest_says_so(tmp_path):
+def test_the_manifest_lists_files_named_after_their_hash(tmp_path):
     commit(tmp_path, 1)
     files = json.loads((tmp_path / "model.json").read_text())["files"]
     assert names(tmp_path) == {"model.json"} | {entry["name"] for entry in files.values()}
@@ -81,34 +81,34 @@ def test_files_are_named_after_their_content_and_the_manifest_says_so(tmp_path):
         }  # fmt: skip
 
 
-def test_a_later_commit_takes_the_place_of_the_earlier(tmp_path):
+def test_a_commit_replaces_the_previous_one(tmp_path):
     for value in (1, 2, 2, 1):
         commit(tmp_path, value)
         assert content(tmp_path) == value
         assert len(names(tmp_path)) == 3
 
 
-def test_a_manifest_can_be_read_by_people(tmp_path):
+def test_a_manifest_is_indented_json(tmp_path):
     commit(tmp_path, 1)
     text = (tmp_path / "model.json").read_text(encoding="ascii")
     assert text.splitlines()[:4] == ["{", ' "format": 1,', ' "kind": "model",', ' "value": 1,']
 
 
-def test_numbers_of_numpy_are_stored_as_numbers(tmp_path):
+def test_numpy_scalars_are_stored_as_numbers(tmp_path):
     storage.commit(tmp_path, "model", {"n": np.int64(3), "x": np.float32(0.5)}, {})
     manifest, _ = storage.read(tmp_path, "model")
     assert (manifest["n"], manifest["x"]) == (3, 0.5)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), np.float32("nan")])
-def test_what_json_has_no_word_for_is_refused(tmp_path, value):
+def test_nan_and_infinity_are_refused(tmp_path, value):
     commit(tmp_path, 1)
     with pytest.raises(StorageError, match=r"cannot write the model: .*not JSON compliant"):
         storage.commit(tmp_path, "model", {"value": value}, {})
     assert content(tmp_path) == 1
 
 
-def test_what_cannot_be_stored_is_named(tmp_path):
+def test_the_type_of_values_that_cannot_be_stored_is_named(tmp_path):
     with pytest.raises(StorageError, match="cannot write the model: set values cannot be stored"):
         storage.commit(tmp_path, "model", {"value": {1}}, {})
 
@@ -117,7 +117,7 @@ def test_what_cannot_be_stored_is_named(tmp_path):
     st.lists(st.integers(0, 4), max_size=3),
     st.sampled_from([torch.float32, torch.float64, torch.int64, torch.uint8, torch.bool]),
 )
-def test_tensors_of_any_shape_and_type_come_back(tmp_path_factory, shape, dtype):
+def test_tensors_of_any_shape_and_type_are_read_back(tmp_path_factory, shape, dtype):
     path = tmp_path_factory.mktemp("tensors") / "t.safetensors"
     rng = np.random.default_rng(0)
     tensors = {
@@ -140,7 +140,7 @@ def test_one_tensor_under_two_names_is_written_under_both(tmp_path):
     assert read["part"].tolist() == [2.0, 3.0]
 
 
-def test_what_was_there_before_is_kept_until_the_next_commit(tmp_path):
+def test_keep_preserves_the_previous_commit_until_the_next(tmp_path):
     commit(tmp_path, 1, keep=True)
     assert not storage.exists(tmp_path, "model-before")
     for value in (2, 3):
@@ -148,18 +148,18 @@ def test_what_was_there_before_is_kept_until_the_next_commit(tmp_path):
         assert content(tmp_path) == value
         assert content(tmp_path, "model-before") == value - 1
         assert len(names(tmp_path)) == 6  # twice a manifest and two files
-    storage.put_back(tmp_path, "model")
+    storage.restore_previous(tmp_path, "model")
     assert content(tmp_path) == content(tmp_path, "model-before") == 2
 
 
-def test_where_nothing_was_kept_nothing_is_put_back(tmp_path):
+def test_restore_previous_without_a_previous_commit_does_nothing(tmp_path):
     commit(tmp_path, 1)
-    storage.put_back(tmp_path, "model")
+    storage.restore_previous(tmp_path, "model")
     assert content(tmp_path) == 1
     assert len(names(tmp_path)) == 3
 
 
-# -- neighbours -----------------------------------------------------------------------------
+# -- other files and writers ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_where_nothing_was_kept_nothing_is_put_back(tmp_path):
         "state-0123456789abcdef.safetensors",
     ],
 )
-def test_files_of_others_are_not_touched(tmp_path, name):
+def test_other_files_in_the_folder_are_not_touched(tmp_path, name):
     (tmp_path / name).write_text("mine")
     (tmp_path / "weights-0123456789abcdef.safetensors").mkdir()
     commit(tmp_path, 1)
@@ -184,7 +184,7 @@ def test_files_of_others_are_not_touched(tmp_path, name):
     assert (tmp_path / "weights-0123456789abcdef.safetensors").is_dir()
 
 
-def test_what_a_killed_process_was_writing_is_removed(tmp_path):
+def test_partial_files_of_a_killed_process_are_removed(tmp_path):
     for name in (".model-before.json.123.partial", ".weights.safetensors.partial"):
         (tmp_path / name).write_text("half")
     commit(tmp_path, 1)
@@ -237,12 +237,12 @@ def test_two_processes_may_write_into_one_folder(tmp_path):
     assert len(names(folder)) == 6
 
 
-def test_what_is_removed_is_what_was_committed(tmp_path):
+def test_remove_deletes_committed_files_only(tmp_path):
     for value in (1, 2):
         commit(tmp_path / "a", value, keep=True)
         commit(tmp_path / "b", value, keep=True)
     (tmp_path / "b" / "notes.txt").write_text("mine")
-    commit(tmp_path / "c", 1)  # with none before it
+    commit(tmp_path / "c", 1)  # without a previous commit
     for name in "abc":
         storage.remove(tmp_path / name, "model")
     assert names(tmp_path) == {"b"}
@@ -250,7 +250,7 @@ def test_what_is_removed_is_what_was_committed(tmp_path):
     storage.remove(tmp_path / "none", "model")
 
 
-def test_a_removal_that_is_cut_short_leaves_nothing_that_is_named(tmp_path, monkeypatch):
+def test_an_interrupted_removal_leaves_no_manifest(tmp_path, monkeypatch):
     commit(tmp_path, 1, keep=True)
     commit(tmp_path, 2, keep=True)
     unlink, gone = Path.unlink, []
@@ -269,7 +269,7 @@ def test_a_removal_that_is_cut_short_leaves_nothing_that_is_named(tmp_path, monk
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left"), KeyboardInterrupt()])
-def test_of_a_commit_that_fails_nothing_is_left(tmp_path, error):
+def test_a_failed_commit_leaves_no_files(tmp_path, error):
     commit(tmp_path, 1)
     before = names(tmp_path)
 
@@ -287,9 +287,9 @@ def test_of_a_commit_that_fails_nothing_is_left(tmp_path, error):
     assert content(tmp_path) == 1
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 @pytest.mark.parametrize("part", ["weights-*", "model.json"])
-def test_a_pipe_is_not_waited_for(tmp_path, part):
+def test_a_named_pipe_is_refused_without_blocking(tmp_path, part):
     commit(tmp_path, 1)
     (path,) = tmp_path.glob(part)
     path.unlink()
@@ -298,14 +298,14 @@ def test_a_pipe_is_not_waited_for(tmp_path, part):
         storage.read(tmp_path, "model")
 
 
-def test_labels_of_a_forged_manifest_are_no_pattern(tmp_path):
+def test_labels_of_a_forged_manifest_are_escaped(tmp_path):
     commit(tmp_path, 1)
     rewrite(tmp_path, files={"weights(": {"name": "x", "sha256": "", "bytes": 0}})
     commit(tmp_path, 2)
     assert content(tmp_path) == 2
 
 
-def test_a_model_and_a_checkpoint_live_side_by_side(tmp_path):
+def test_a_model_and_a_checkpoint_can_share_a_folder(tmp_path):
     commit(tmp_path, 1, "checkpoint")
     commit(tmp_path, 2, "model")
     commit(tmp_path, 3, "checkpoint")
@@ -322,13 +322,13 @@ def test_parts_of_an_earlier_commit_with_other_labels_are_removed(tmp_path):
     storage.commit(tmp_path, "model", {}, {"links-0.parquet": write, "labels-0.parquet": write})
     storage.commit(tmp_path, "model", {}, {"weights.safetensors": write})
     assert {name.split("-")[0] for name in names(tmp_path)} == {"model.json", "weights", "notes"}
-    # What no manifest of ours has named is somebody else's, whatever it is called.
+    # A file that no manifest has named is not removed, whatever its name.
     (tmp_path / "links-0123456789abcdef.parquet").write_text("mine")
     storage.commit(tmp_path, "model", {}, {"weights.safetensors": write})
     assert (tmp_path / "links-0123456789abcdef.parquet").read_text() == "mine"
 
 
-def test_the_parts_of_a_damaged_manifest_are_left_alone(tmp_path):
+def test_the_parts_of_a_damaged_manifest_are_not_removed(tmp_path):
     commit(tmp_path, 1)
     storage.commit(tmp_path, "model", {}, {"links.parquet": lambda path: path.write_text("x")})
     (tmp_path / "model.json").write_text("{")
@@ -340,15 +340,15 @@ def test_the_parts_of_a_damaged_manifest_are_left_alone(tmp_path):
 # -- single files ---------------------------------------------------------------------------
 
 
-def test_a_file_is_replaced_as_a_whole(tmp_path):
+def test_replace_file_is_atomic(tmp_path):
     path = tmp_path / "very" / "deep" / "file.txt"
     for text in ("one", "two"):
         seen = []
 
-        def write(place, text=text, seen=seen):
+        def write(partial, text=text, seen=seen):
             seen.append(path.read_text() if path.exists() else None)
-            place.write_text(text)
-            assert place.parent == path.parent  # so that a rename is all that is left to do
+            partial.write_text(text)
+            assert partial.parent == path.parent  # on the same file system: a rename is atomic
             seen.append(path.read_text() if path.exists() else None)
 
         storage.replace_file(path, write)
@@ -360,12 +360,12 @@ def test_a_file_is_replaced_as_a_whole(tmp_path):
 @pytest.mark.parametrize(
     "error", [OSError(28, "No space left"), KeyError("x"), KeyboardInterrupt()]
 )
-def test_if_writing_fails_the_old_file_is_still_there(tmp_path, error):
+def test_the_old_file_is_kept_if_writing_fails(tmp_path, error):
     path = tmp_path / "file.txt"
     path.write_text("old")
 
-    def write(place):
-        place.write_text("half")
+    def write(partial):
+        partial.write_text("half")
         raise error
 
     kind = StorageError if isinstance(error, OSError) else type(error)
@@ -384,13 +384,13 @@ def test_a_folder_is_not_replaced_by_a_file(tmp_path):
     assert names(tmp_path) == {"folder"}
 
 
-def test_a_file_where_a_folder_should_be_is_told(tmp_path):
+def test_a_file_in_place_of_a_folder_is_an_error(tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(StorageError, match="x: cannot be written: "):
         storage.replace_file(tmp_path / "file" / "x", lambda path: path.write_text("new"))
 
 
-# -- folders that are not what they should be -----------------------------------------------
+# -- damaged folders ------------------------------------------------------------------------
 
 
 def truncate(path):
@@ -409,26 +409,26 @@ def empty(path):
 
 @pytest.mark.parametrize("damage", [truncate, flip, empty])
 @pytest.mark.parametrize("part", ["weights-*", "embeddings-*", "model.json"])
-def test_damage_is_noticed(tmp_path, damage, part):
+def test_damaged_files_are_detected(tmp_path, damage, part):
     commit(tmp_path, 1)
     (path,) = tmp_path.glob(part)
     damage(path)
-    with pytest.raises(StorageError, match=r"damaged|something else"):
+    with pytest.raises(StorageError, match=r"damaged|does not describe one"):
         storage.read(tmp_path, "model")
 
 
-def test_it_is_said_how_much_of_a_file_is_there(tmp_path):
+def test_the_error_of_a_truncated_file_has_both_sizes(tmp_path):
     commit(tmp_path, 1)
     (path,) = tmp_path.glob("weights-*")
     size = path.stat().st_size
     truncate(path)
-    says = f"damaged model: {path.name} has {size // 2} bytes that do not match its checksum "
-    says += f"({size} bytes were written)"
-    with pytest.raises(StorageError, match=re.escape(says)):
+    message = f"damaged model: {path.name} has {size // 2} bytes that do not match its checksum "
+    message += f"({size} bytes were written)"
+    with pytest.raises(StorageError, match=re.escape(message)):
         storage.read(tmp_path, "model")
 
 
-def test_a_disk_that_fails_is_told(tmp_path, monkeypatch):
+def test_read_errors_of_the_disk_are_storage_errors(tmp_path, monkeypatch):
     def fails(*_):
         raise OSError(errno.EIO, "Input/output error")
 
@@ -441,7 +441,7 @@ def test_a_disk_that_fails_is_told(tmp_path, monkeypatch):
         storage.read(tmp_path, "model")
 
 
-def test_a_part_that_is_no_file_is_told(tmp_path):
+def test_a_folder_in_place_of_a_part_is_an_error(tmp_path):
     commit(tmp_path, 1)
     (path,) = tmp_path.glob("weights-*")
     path.unlink()
@@ -452,19 +452,19 @@ def test_a_part_that_is_no_file_is_told(tmp_path):
         storage.read(tmp_path, "model")
 
 
-def test_every_flipped_bit_of_a_manifest_is_noticed(tmp_path):
+def test_every_flipped_bit_of_a_manifest_is_detected(tmp_path):
     commit(tmp_path, 1)
     path = tmp_path / "model.json"
-    whole = path.read_bytes()
-    for place in range(len(whole)):
-        data = bytearray(whole)
-        data[place] ^= 1
+    original = path.read_bytes()
+    for position in range(len(original)):
+        data = bytearray(original)
+        data[position] ^= 1
         path.write_bytes(data)
         try:
             manifest, _ = storage.read(tmp_path, "model")
         except StorageError:
             continue
-        assert manifest == json.loads(whole)  # a blank that became another blank
+        assert manifest == json.loads(original)  # white space became other white space
 
 
 def test_a_missing_part_is_named(tmp_path):
@@ -476,25 +476,25 @@ def test_a_missing_part_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "message"),
     [
         ({"format": storage.FORMAT + 1}, "written by a newer pmvge: format 2, this one reads up"),
         ({"format": "1"}, "expected a format number, got '1'"),
         ({"format": 0}, "expected a format number, got 0"),
         ({"format": None}, "expected a format number, got None"),
-        ({"kind": "checkpoint"}, "not a pmvge model: model.json is something else"),
-        ({"kind": None}, "not a pmvge model: model.json is something else"),
+        ({"kind": "checkpoint"}, "not a pmvge model: model.json does not describe one"),
+        ({"kind": None}, "not a pmvge model: model.json does not describe one"),
         ({"files": None}, "damaged model: its list of files"),
         ({"files": ["weights"]}, "damaged model: its list of files: 'list' object has no"),
         ({"files": {"weights.safetensors": {"name": "x"}}}, r"damaged model: (x is|its list)"),
     ],
 )
-def test_a_manifest_is_checked_beyond_its_checksum(tmp_path, changes, says):
+def test_a_manifest_is_checked_beyond_its_checksum(tmp_path, changes, message):
     commit(tmp_path, 1)
     rewrite(tmp_path)
-    assert content(tmp_path) == 1  # rewriting alone does no harm
+    assert content(tmp_path) == 1  # rewriting alone changes nothing
     rewrite(tmp_path, **changes)
-    with pytest.raises(StorageError, match=says):
+    with pytest.raises(StorageError, match=message):
         storage.read(tmp_path, "model")
 
 
@@ -510,24 +510,24 @@ def test_a_manifest_names_no_file_outside_its_folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("", "not valid JSON"),
         ("{", r"not valid JSON \(Expecting property name"),
         ("[" * 100_000, "not valid JSON"),
         ("\xff\xfe", "not valid JSON"),
-        ("[]", "something else"),
-        ('{"name": "package"}', "something else"),
+        ("[]", "does not describe one"),
+        ('{"name": "package"}', "does not describe one"),
     ],
     ids=["nothing", "half", "depths", "bytes", "list", "package"],
 )
-def test_a_manifest_of_something_else_is_refused(tmp_path, text, says):
+def test_json_files_that_are_not_manifests_are_refused(tmp_path, text, message):
     (tmp_path / "model.json").write_text(text, encoding="latin-1")
-    with pytest.raises(StorageError, match=says):
+    with pytest.raises(StorageError, match=message):
         storage.read(tmp_path, "model")
 
 
-def test_folders_that_are_no_folders_are_refused(tmp_path):
+def test_paths_without_a_manifest_are_refused(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "empty").mkdir()
     (tmp_path / "odd" / "model.json").mkdir(parents=True)

@@ -1,6 +1,6 @@
-"""Write docs/methods.md from the classes themselves: `python docs/site/methods.py`.
+"""Write docs/methods.md from the docstrings of the methods: `python docs/site/methods.py`.
 
-A test holds the page to what this would write, so it cannot fall behind.
+A test checks that the committed page is what this script writes.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ COSTS = Path(__file__).parents[2] / "benchmarks" / "results" / "methods.json"
 INTRODUCTION = """\
 # Other methods
 
-<!-- Written by docs/site/methods.py from the classes' own words: change those, not this page. -->
+<!-- Written by docs/site/methods.py from the classes' docstrings: edit those, not this page. -->
 
-Every method that the paper compares with or generalises stands under one contract, so that PMvGE
-can be exchanged for any of them in one line:
+All methods that the paper compares with or generalises have the interface of PMvGE, so you can
+replace PMvGE by any of them in one line:
 
 ```python
 import numpy as np
@@ -34,96 +34,95 @@ graph = MultiViewGraph({"text": words, "image": pixels}, {("text", "image"): lin
 
 model = CDMCA(n_components=5).fit(graph)
 model.embeddings_["image"]  # (40, 5)
-model.embed("text", rng.normal(size=(3, 8)))  # (3, 5): inductive methods place new rows
+model.embed("text", rng.normal(size=(3, 8)))  # (3, 5): inductive methods embed new rows
 ```
 
-Settings are given to the constructor, `fit(graph)` learns, `embeddings_` holds the vectors of the
-training nodes, and `embed(view, X)` places new rows, or raises `NotInductive`. What a graph must
-look like is said by the number of views: a method for two views refuses three, one for no views
-looks at links alone and takes any graph. A view without features counts as one-hot vectors.
-Vectors always have `n_components` columns: what a method finds no use for is 0. Formulas leave out
-biases. The libraries that
-some need (cca-zoo, gensim, torch-geometric) come with `pip install 'pmvge[baselines]'`.
+Pass the parameters to the constructor and call `fit(graph)`. `embeddings_` has the vectors of the
+training entities, and `embed(view, X)` returns the vectors of new rows, or raises `NotInductive`. A
+method for one or two views accepts only graphs with that number of views. A method for 0 views uses
+links only and accepts any graph. A view without features becomes one-hot vectors. Vectors always
+have `n_components` columns; columns that a method does not use are 0. Formulas leave out biases.
+Some methods need cca-zoo, gensim or torch-geometric: `pip install 'pmvge[baselines]'`.
 
-The same on the command line: `pmvge methods`, and `pmvge methods LINE` for one of them.
+On the command line, `pmvge methods` lists the methods and `pmvge methods LINE` describes one.
 
-## What each can do
+## What each method can do
 
 """
 
-ALIGNED = """
-The upper part is table 1 of the paper; the lower part are methods that its text names.
+RELATIONS = """
+The upper part is table 1 of the paper; the lower part lists methods that only its text mentions.
 
-**Aligned rows.** CCA, DCCA and MCCA are made for rows that belong together one to one. Here they
-see one aligned row per link, weighted by w. That is all the same to a linear method: CCA on such
-rows is CvGE. Kernel CCA works on the nodes with the weights W, since a kernel between links would
-not fit into memory.
+**Aligned rows.** CCA, DCCA and MCCA are defined for one-to-one links. Here they get one aligned row
+per link, weighted by w. For linear methods this makes no difference: CCA on such rows is CvGE.
+Kernel CCA uses the kernel between entities and the weights W, as a kernel between links would not
+fit into memory.
 
-## How they are related
+## How the methods are related
 
-CDMCA is the root of the linear family, each equality tested on numbers
+The linear methods are special cases of CDMCA. Tests check each equality on random data
 (`tests/baselines/test_lattice.py`):
 
-| this | is |
+| method | is |
 | --- | --- |
 | CvGE | CDMCA of two views |
 | CCA | CDMCA of two views with one-to-one links |
 | MCCA | CDMCA with one-to-one links between all views, of no more axes than columns |
 | LPP | CDMCA of one view |
 | SGE | LPP on one-hot vectors |
-| HIMFAC | CDMCA, in distances |
+| HIMFAC | CDMCA, stated with distances |
 
-PMvGE with linear encoders approaches CDMCA where the signal is weak: to second order around
-$`g = 0`$ its likelihood is maximised by
+PMvGE with linear encoders approaches CDMCA for weak signals: to second order around $`g = 0`$, its
+likelihood is maximised by
 
 ```math
 \\hat \\psi_{\\text{PMvGE}} = \\hat \\psi_{\\text{CDMCA}} \\, \\Gamma^{1/2},
 \\qquad \\gamma_k = \\lambda_k / \\alpha_0
 ```
 
-(`pmvge.baselines.cdmca.quadratic_pmvge`). The figure shows the largest angle between what the two
-span, the numerical maximum of the likelihood against the closed form (`pmvge reproduce cdmca`).
-What is left at the weak end are the terms i = j, which the closed form has and the likelihood has
-not; they fade as the graph grows.
+(`pmvge.baselines.cdmca.quadratic_pmvge`). The figure shows the largest angle between the subspaces
+of the numerical maximum of the likelihood and of the closed form (`pmvge reproduce cdmca`). The
+angle that remains for the weakest signals comes from the terms i = j, which only the closed form
+has; it decreases as the graph grows.
 
 ![The angle between linear PMvGE and its closed form](images/cdmca-1.svg)
 """
 
 
 def page() -> str:
-    """The whole page."""
-    every = cards()
-    parts = [INTRODUCTION, *_table(every), ALIGNED, *_costs()]
-    for one in every:
-        parts += ["\n", *_section(one)]
+    """Return the text of the page."""
+    methods = cards()
+    parts = [INTRODUCTION, *_table(methods), RELATIONS, *_costs()]
+    for card in methods:
+        parts += ["\n", *_section(card)]
     return "".join(parts)
 
 
-def _table(every: list[Card]) -> list[str]:
+def _table(methods: list[Card]) -> list[str]:
     lines = [
         "| method | views | many-to-many | non-linear | inductive | likelihood |\n",
         "| --- | :-: | :-: | :-: | :-: | :-: |\n",
     ]
-    for one in every:
-        flags = (one.many_to_many, one.nonlinear, one.inductive, one.likelihood_based)
-        cells = [f"[{one.name}](#{one.name.lower()})", str(one.n_views)]
+    for card in methods:
+        flags = (card.many_to_many, card.nonlinear, card.inductive, card.likelihood_based)
+        cells = [f"[{card.name}](#{card.name.lower()})", str(card.n_views)]
         lines.append("| " + " | ".join(cells + ["✓" if flag else "" for flag in flags]) + " |\n")
-        if one.name == TABLE[-1]:
+        if card.name == TABLE[-1]:
             lines.append("| | | | | | |\n")
     return lines
 
 
 def _costs() -> list[str]:
-    """Seconds and memory, as the benchmark wrote them down."""
+    """Return the table of seconds and memory, from the results of the benchmark."""
     measured = json.loads(COSTS.read_text(encoding="utf-8"))
     results = measured["results"]
     repeats = results["repeats"]
     runs = "one run each" if repeats == 1 else f"medians of {repeats} runs"
     lines = [
-        "\n## What each costs\n\n",
-        f"One fit of {results['data']} (2,708 papers, 1,433 words) with the default settings on "
-        f"{measured['versions']['threads']} cores; methods of two and more views get the papers "
-        "in two views at random. Seconds, and the peak of memory above that of the data "
+        "\n## Time and memory\n\n",
+        f"One fit of {results['data']} (2,708 papers, 1,433 words) with default parameters on "
+        f"{measured['versions']['threads']} cores. For methods with two or more views the papers "
+        "are split into two views at random. Memory is the peak minus that of the loaded data "
         f"(`benchmarks/methods.py`; {runs}).\n\n",
         "| method | seconds | memory, MB |\n",
         "| --- | --: | --: |\n",
@@ -134,19 +133,19 @@ def _costs() -> list[str]:
     return lines
 
 
-def _section(one: Card) -> list[str]:
-    title = "" if one.title == one.name else f"*{one.title}.* "
+def _section(card: Card) -> list[str]:
+    title = "" if card.title == card.name else f"*{card.title}.* "
     return [
-        f"## {one.name}\n\n",
-        f"{title}{_markdown(one.what)}\n\n",
-        *(f"```math\n{line.strip()}\n```\n\n" for line in one.objective.split(r"\\")),
-        f"{_markdown(one.choose)}\n\n",
-        f"{_markdown(one.references)}\n",
+        f"## {card.name}\n\n",
+        f"{title}{_markdown(card.what)}\n\n",
+        *(f"```math\n{line.strip()}\n```\n\n" for line in card.objective.split(r"\\")),
+        f"{_markdown(card.choose)}\n\n",
+        f"{_markdown(card.references)}\n",
     ]
 
 
 def _markdown(text: str) -> str:
-    """A docstring's roles as a page writes them."""
+    """Return reStructuredText roles and literals as Markdown."""
     text = re.sub(r":math:`([^`]+)`", r"$`\1`$", text)
     return re.sub(r"``([^`]+)``", r"`\1`", text)
 

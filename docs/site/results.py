@@ -1,7 +1,7 @@
 """Write docs/results.md from a run of all experiments: `python docs/site/results.py results`.
 
-The run before it is `pmvge reproduce all -o results`. Figures are drawn by kaleido, which needs
-Chrome or Chromium.
+Run `pmvge reproduce all -o results` first. Figures are drawn by kaleido, which needs Chrome or
+Chromium.
 """
 
 from __future__ import annotations
@@ -10,62 +10,72 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from pmvge.experiments import ORDER, make, report
-from pmvge.experiments import recipe as recipes
+from pmvge.experiments import (
+    ORDER,
+    ExperimentReport,
+    load_recipe,
+    make,
+    read_experiment_report,
+    to_markdown,
+)
 
 DOCS = Path(__file__).parents[1]
-ABSENT = ("awa-a", "awa-b")
+WITHOUT_DATA = ("awa-a", "awa-b")
 
 INTRODUCTION = """\
-# What the experiments found
+# Results of the experiments
 
-<!-- Written by docs/site/results.py from a run of all experiments: change that, not this page. -->
+<!-- Written by docs/site/results.py from a run of all experiments. Do not edit this page. -->
 
-The experiments of sections 5 and 6, run by
+These are the results of the paper's experiments (sections 3, 5 and 6). To run them all:
 
-<!-- not run: it takes the better part of an hour, and the data must be there -->
+<!-- not run: it takes almost an hour and needs the data sets -->
 ```bash
 pmvge reproduce all --processes 2
 python docs/site/results.py results
 ```
 
-Settings of methods were searched before that, on validation parts, by the same command with
-`--tune`, and are kept beside the recipes, in `experiments/recipes`. The last line of a section says
-which command its numbers come from, and by which versions. Columns headed "paper" repeat what
-Okuno, Hada and Shimodaira (ICML 2018) print. Seconds of `cora-a` were taken with the machine to
-itself, those of the others while it had other work to do: they compare rows, and are no measure of
-what a fit takes alone. `awa-a` and `awa-b` are not here: their image features were not at hand.
-`awa-sim` stands for them, on simulated images.
+- The settings of the methods were searched before, on validation parts, by the same command with
+  `--tune`. They are stored with the recipes in `experiments/recipes`.
+- The last line of each section has the command and the versions.
+- Columns named "paper" are the numbers of Okuno, Hada and Shimodaira (ICML 2018).
+- Seconds of `cora-a` were measured on an idle machine, all others on a busy one: use them to
+  compare rows only.
+- `awa-a` and `awa-b` are missing, because their image features were not available. `awa-sim`
+  replaces them, with simulated images.
 """
 
 
 def main(results: Path) -> None:
-    """The page, and its figures beside it."""
+    """Write the page, and its figures next to it."""
     parts = [INTRODUCTION]
     for name in ORDER:
-        if name in ABSENT:
+        if name in WITHOUT_DATA:
             continue
-        finding = found(name, results / name)
-        parts.append(report.markdown(finding, "##", draw(name, finding)))
+        report = read_complete_report(name, results / name)
+        parts.append(to_markdown(report, "##", write_figures(name, report)))
     (DOCS / "results.md").write_text("\n".join(parts), encoding="utf-8")
 
 
-def found(name: str, folder: Path) -> report.Finding:
-    """What a run found, with the settings that come with the recipe or, by --tune, without."""
-    recipe = recipes.load_recipe(name)
-    for one in (recipe, replace(recipe, tuned={})):
-        finding = report.read_finding(make(one, None, None), folder)
-        if finding.done == finding.jobs:
-            return finding
-    sys.exit(f"{folder}: {finding.state}")
+def read_complete_report(name: str, folder: Path) -> ExperimentReport:
+    """Return the report of a complete run, with the recipe's tuned settings or from --tune.
+
+    Exits if jobs are missing.
+    """
+    recipe = load_recipe(name)
+    for variant in (recipe, replace(recipe, tuned={})):
+        report = read_experiment_report(make(variant, None, None), folder)
+        if report.done == report.jobs:
+            return report
+    sys.exit(f"{folder}: {report.state}")
 
 
-def draw(name: str, finding: report.Finding) -> list[str]:
-    """Figures as files; their names, as the page has them."""
+def write_figures(name: str, report: ExperimentReport) -> list[str]:
+    """Write the figures as SVG files and return their paths relative to the page."""
     files = []
-    for k, drawing in enumerate(finding.summary.drawings, start=1):
+    for k, plot in enumerate(report.summary.plots, start=1):
         file = f"images/{name}-{k}.svg"
-        figure = drawing.figure.update_layout(
+        figure = plot.figure.update_layout(
             template="plotly_white", margin={"t": 40, "b": 50, "l": 60, "r": 20}
         )
         figure.write_image(DOCS / file, width=900, height=figure.layout.height or 450)

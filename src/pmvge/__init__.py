@@ -22,7 +22,7 @@ __all__ = [
     "__version__",
 ]
 
-# Imported on first use: torch takes seconds, and `pmvge --version` needs none of it.
+# Imported on first use: importing torch takes seconds, and `pmvge --version` does not need it.
 _NAMES = {
     "Background": "model",
     "Embeddings": "search",

@@ -1,10 +1,13 @@
-"""``python -m pmvge`` and the command ``pmvge``."""
+"""Run the command line: ``python -m pmvge`` and the command ``pmvge``."""
 
 import sys
 
 
 def main() -> None:
-    """Load the commands, which takes seconds in which Ctrl-C should be quiet too, and run one."""
+    """Import and run the command line.
+
+    The import takes seconds. Ctrl-C exits without a traceback during it, too.
+    """
     try:
         from pmvge.cli import main as run
 

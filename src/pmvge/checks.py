@@ -1,4 +1,4 @@
-"""Checks of settings, and of whether an estimator is fitted."""
+"""Checks of parameters, and the error of an estimator that is not fitted."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from pmvge.errors import ParameterError, PmvgeError, choose
 
 
 class NotFitted(PmvgeError, NotFittedError):
-    """The model was asked for something that only a fitted model knows."""
+    """A method was called that needs a fitted model; call ``fit`` first."""
 
 
-Check = Callable[[str, Any], None]
-LARGEST = 2**31 - 1  # of any number of things: beyond, arrays have no room for them
+Check = Callable[[str, Any], None]  # called with a parameter's name and value
+MAX_COUNT = 2**31 - 1  # sizes and counts beyond this exceed what arrays can index
 
 
-def whole(least: int, most: float = LARGEST) -> Check:
-    """An integer from ``least`` to ``most``."""
+def integer(low: int, high: float = MAX_COUNT) -> Check:
+    """Return a check for an integer in [low, high]."""
 
     def check(name: str, value: Any) -> None:
-        if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-            raise ParameterError(f"{name}: expected an integer >= {least}, got {value!r}")
-        if int(value) > most:
-            raise ParameterError(f"{name}: expected an integer <= {most:.0f}, got {value!r}")
+        if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < low:
+            raise ParameterError(f"{name}: expected an integer >= {low}, got {value!r}")
+        if int(value) > high:
+            raise ParameterError(f"{name}: expected an integer <= {high:.0f}, got {value!r}")
 
     return check
 
@@ -36,7 +36,10 @@ def whole(least: int, most: float = LARGEST) -> Check:
 def real(
     low: float, high: float = np.inf, *, open_low: bool = False, closed_high: bool = False
 ) -> Check:
-    """A number in [low, high); without ``low`` and with ``high`` if so wanted."""
+    """Return a check for a number in [low, high).
+
+    ``open_low`` excludes ``low``, ``closed_high`` includes ``high``.
+    """
 
     def check(name: str, value: Any) -> None:
         number = isinstance(value, Real) and not isinstance(value, bool)
@@ -50,7 +53,7 @@ def real(
 
 
 def one_of(*known: str) -> Check:
-    """One of the names."""
+    """Return a check for one of the known names."""
 
     def check(name: str, value: Any) -> None:
         choose(name, value, known)
@@ -59,40 +62,40 @@ def one_of(*known: str) -> Check:
 
 
 def flag(name: str, value: Any) -> None:
-    """True or False."""
+    """Check for True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ParameterError(f"{name}: expected True or False, got {value!r}")
 
 
 def optional(check: Check) -> Check:
-    """None, or what ``check`` takes."""
+    """Return a check that also accepts None."""
     return lambda name, value: None if value is None else check(name, value)
 
 
 def sizes(name: str, value: Any) -> None:
-    """A sequence of positive integers."""
+    """Check for a list or tuple of positive integers."""
     if not isinstance(value, list | tuple):
         raise ParameterError(f"{name}: expected a tuple of integers >= 1, got {value!r}")
     for size in value:
-        whole(1)(name, size)
+        integer(1)(name, size)
 
 
 def path(name: str, value: Any) -> None:
-    """The name of a folder."""
+    """Check for the path of a folder."""
     if not isinstance(value, str | PathLike):
         raise ParameterError(f"{name}: expected a path, got {value!r}")
     if "\0" in str(value):
-        raise ParameterError(f"{name}: no path has a NUL in it, got {value!r}")
+        raise ParameterError(f"{name}: expected a path without NUL characters, got {value!r}")
 
 
 def pick_seed(random_state: Any) -> int:
-    """One integer from a seed, a generator, or fresh entropy."""
+    """Return an integer seed from a seed, from a generator, or (for None) from fresh entropy."""
     if random_state is None:
         return int(np.random.default_rng().integers(2**63))
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**63))
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
-    whole(0, np.inf)("random_state", random_state)
+    integer(0, np.inf)("random_state", random_state)
     real(0, 2**63)("random_state", random_state)
     return int(random_state)

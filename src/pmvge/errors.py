@@ -1,4 +1,4 @@
-"""The errors people see. Each message says what was expected, what came, and where."""
+"""The exceptions of pmvge. Each message says where, what was expected and what was found."""
 
 from __future__ import annotations
 
@@ -7,71 +7,79 @@ from difflib import get_close_matches
 
 
 class PmvgeError(Exception):
-    """Any error that pmvge raises on purpose. Its message is one line, whatever names are in it."""
+    """The base class of all exceptions that pmvge raises. The message is always one line."""
 
     def __str__(self) -> str:
         return " ".join(super().__str__().splitlines())
 
 
 class GraphError(PmvgeError, ValueError):
-    """A view, a link table or an id list is not usable."""
+    """A view, its ids or its links are not valid."""
 
 
 class TableError(GraphError):
-    """A table, a column of it, or the description of one is not usable."""
+    """A table, one of its columns, or the description of a table is not valid."""
 
 
 class ParameterError(PmvgeError, ValueError):
-    """A setting is unknown, out of range, or does not fit the data."""
+    """A parameter is unknown, out of range, or does not fit the data."""
 
 
 class InputError(PmvgeError, ValueError):
-    """Data handed to a fitted model does not fit it."""
+    """Data passed to a fitted model does not match what it was fitted to."""
 
 
 class NotInductive(InputError):
-    """An entity was not seen in training, and there are no features to embed it from."""
+    """An entity was not seen in training and has no features to compute its vector from."""
 
 
 class DivergedError(PmvgeError, ArithmeticError):
-    """Training produced a number that is not finite."""
+    """Training produced a value that is not finite."""
 
 
 class StorageError(PmvgeError):
-    """A folder is not a model, is damaged, or cannot be written."""
+    """A folder holds no model, is damaged, or cannot be written."""
 
 
-def one_line(error: object, most: int = 400) -> str:
-    """What another library says of an error, in one line that ends."""
-    return cut(" ".join(str(error).split()) or type(error).__name__, most)
+def one_line(error: object, max_length: int = 400) -> str:
+    """Return the message of any exception as one line of at most ``max_length`` characters."""
+    return truncate(" ".join(str(error).split()) or type(error).__name__, max_length)
 
 
-def short(value: object, most: int = 60) -> str:
-    """A value as code shows it, or the beginning of it: what came may be a whole file."""
-    return cut(repr(value), most)
+def short(value: object, max_length: int = 60) -> str:
+    """Return the ``repr`` of a value, truncated: a wrong value can be as large as a file."""
+    return truncate(repr(value), max_length)
 
 
-def cut(text: str, most: int = 60) -> str:
-    """A text, or the beginning of it."""
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+def truncate(text: str, max_length: int = 60) -> str:
+    """Return a text of at most ``max_length`` characters; a longer one ends in "..."."""
+    return text if len(text) <= max_length else f"{text[: max_length - 3]}..."
 
 
-def choose(kind: str, name: object, known: Iterable[str], where: str = "") -> str:
-    """Return ``name`` if it is one of ``known``; else raise, listing them and the closest."""
+def choose(
+    kind: str,
+    name: object,
+    known: Iterable[str],
+    where: str = "",
+    *,
+    error: type[PmvgeError] = ParameterError,
+) -> str:
+    """Return ``name`` if it is one of ``known``.
+
+    Raise ``error`` otherwise. Its message lists the known names and suggests the closest one.
+    """
     options = list(known)
     if isinstance(name, str) and name in options:
         return name
-    hint = _closest(name, options) if isinstance(name, str) else []
-    guess = f"; did you mean {hint[0]!r}?" if hint else ""
-    place = f"{where}: " if where else ""
+    closest = _closest(name, options) if isinstance(name, str) else []
+    suggestion = f"; did you mean {closest[0]!r}?" if closest else ""
+    prefix = f"{where}: " if where else ""
     listed = ", ".join(repr(option) for option in options)
-    raise ParameterError(
-        f"{place}unknown {kind} {short(name, 1000)}: expected one of {listed}{guess}"
-    )
+    raise error(f"{prefix}unknown {kind} {short(name, 1000)}: expected one of {listed}{suggestion}")
 
 
 def _closest(name: str, options: list[str]) -> list[str]:
-    """The option that is spelt most alike, capital letters or not; none if none is."""
+    """Return the option with the most similar spelling, ignoring case; no option if none is."""
     lower = {option.lower(): option for option in options}
     found = get_close_matches(name, options, n=1)
     return found or [lower[match] for match in get_close_matches(name.lower(), lower, n=1)]

@@ -1,8 +1,8 @@
-r"""Draw graphs from a model, in the two ways of the paper's section 3.2.
+r"""Simulation of graphs from a model, in the two ways of the paper's section 3.2.
 
-Pair by pair, :math:`w_{ij} \sim \mathrm{Poisson}(\mu_{ij})` independently; or link by link, with
-:math:`T \sim \mathrm{Poisson}(\sum\mu)` links, each the pair (i, j) with probability
-:math:`\mu_{ij} / \sum\mu`. The two agree in distribution.
+Either the weight of each pair is drawn, :math:`w_{ij} \sim \mathrm{Poisson}(\mu_{ij})`
+independently; or :math:`T \sim \mathrm{Poisson}(\sum\mu)` links are drawn, each the pair (i, j)
+with probability :math:`\mu_{ij} / \sum\mu`. Both have the same distribution.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from pmvge.graph import (
 )
 from pmvge.likelihoods import intensity
 
-TILE = 1024  # rows of mu held at once
-LARGEST = 1e15  # intensity that a Poisson number is drawn from
+ROWS_PER_TILE = 1024  # rows of mu held at once
+MAX_INTENSITY = 1e15  # the largest mean of numpy's Poisson draws that is allowed
 Encoder = Callable[[torch.Tensor], torch.Tensor]
 Drawn = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
@@ -44,37 +44,41 @@ def simulate(
     *,
     draw: Literal["pairs", "links"] = "pairs",
 ) -> MultiViewGraph:
-    r"""Draw :math:`w_{ij} \sim \mathrm{Poisson}(\alpha^{(d,e)} \exp\langle y_i, y_j\rangle)`.
+    r"""Draw a graph from the model with the given encoders and alpha.
+
+    .. math:: w_{ij} \sim \mathrm{Poisson}(\alpha^{(d,e)} \exp\langle y_i, y_j\rangle)
 
     Parameters
     ----------
     views
         As in :class:`~pmvge.MultiViewGraph`.
     encoders
-        ``{view: callable}``, such as an ``nn.Module``: a tensor of rows to a tensor (n, K); a
-        featureless view's gets the positions 0..n-1, a sparse view's gets dense rows.
+        ``{view: callable}``, such as an ``nn.Module``, from a tensor of rows to a tensor (n, K).
+        It gets the positions 0..n-1 for a featureless view, and dense rows for a sparse one.
     alpha
         ``{(view, view): value >= 0}``; the keys are the observed pairs.
     draw
-        "pairs", every w on its own; or "links", T of them one after another.
+        "pairs": draw the weight of every pair; "links": draw T links.
     """
     choose("draw", draw, ("pairs", "links"))
     sizes, features = check_views(views)
     for view in sizes:
         if view not in encoders:
-            raise ParameterError(f"encoders: expected one for every view, got none for {view!r}")
+            raise ParameterError(
+                f"encoders: expected an encoder for every view, got none for {view!r}"
+            )
     Y = {view: _embed(encoders[view], features[view], n) for view, n in sizes.items()}
     links = {}
     for a, b in check_pairs(alpha, sizes):
         if not isinstance(alpha[a, b], Real) or not 0 <= alpha[a, b] < np.inf:
             raise ParameterError(
-                f"alpha of ({a!r}, {b!r}) must be finite and >= 0, got {alpha[a, b]!r}"
+                f"alpha of ({a!r}, {b!r}): expected a finite number >= 0, got {alpha[a, b]!r}"
             )
         mu = _Intensities(Y[a], Y[b], alpha[a, b], within=a == b)
-        if (largest := max(float(tile.max()) for _, tile in mu)) > LARGEST:
+        if (largest := max(float(tile.max()) for _, tile in mu)) > MAX_INTENSITY:
             raise ParameterError(
-                f"({a!r}, {b!r}): expected intensities up to {LARGEST:g}, got {largest:g}; "
-                "the encoders' outputs are too large"
+                f"({a!r}, {b!r}): expected intensities up to {MAX_INTENSITY:g}, got {largest:g}; "
+                "scale the outputs of the encoders down"
             )
         rows, cols, w = _pair_by_pair(mu, rng) if draw == "pairs" else _link_by_link(mu, rng)
         links[a, b] = canonical(rows, cols, w, (sizes[a], sizes[b]), within=a == b)
@@ -90,7 +94,7 @@ def _embed(encoder: Encoder, X: Features | None, n: int) -> NDArray[np.float64]:
 
 
 class _Intensities:
-    """mu of one view pair by tiles of rows, zero where there is no pair term."""
+    """The expected weights mu of one view pair, tile by tile; 0 where there is no pair term."""
 
     def __init__(
         self, Y: NDArray[np.float64], Y_other: NDArray[np.float64], alpha: float, within: bool
@@ -99,12 +103,12 @@ class _Intensities:
         self.log_alpha = math.log(alpha) if alpha > 0 else -math.inf
 
     def rows(self, start: int) -> NDArray[np.float64]:
-        """The tile that begins at row ``start``."""
-        mu = intensity(self.Y[start : start + TILE], self.Y_other, self.log_alpha)
+        """Return the tile that begins at row ``start``."""
+        mu = intensity(self.Y[start : start + ROWS_PER_TILE], self.Y_other, self.log_alpha)
         return np.triu(mu, k=start + 1) if self.within else mu
 
     def __iter__(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
-        for start in range(0, len(self.Y), TILE):
+        for start in range(0, len(self.Y), ROWS_PER_TILE):
             yield start, self.rows(start)
 
 
@@ -120,7 +124,7 @@ def _pair_by_pair(mu: _Intensities, rng: np.random.Generator) -> Drawn:
 
 
 def _link_by_link(mu: _Intensities, rng: np.random.Generator) -> Drawn:
-    """T links: first how many fall in each row, by the row sums, then each one's column."""
+    """Draw T links: the number in each row from the row sums, then the column of each link."""
     row_sums = np.concatenate([tile.sum(axis=1) for _, tile in mu])
     total = float(row_sums.sum())
     T = rng.poisson(total)

@@ -1,8 +1,8 @@
-"""Folders on disk that are always whole: the old one or the new one, never half.
+"""Folders that are replaced atomically: a reader sees the old content or the new, never a mixture.
 
-A folder holds a manifest (JSON) and data files named after their content. Data files are written
-and synced first; then the manifest is replaced in one step, which is the commit; then files that it
-no longer names are removed. Everything is checked against SHA-256 sums when it is read. No pickle.
+A folder holds a manifest (JSON) and data files whose names contain their SHA-256. Data files are
+written and synced first. Replacing the manifest is the commit. Files that it does not name are then
+removed. All files are checked against their SHA-256 when they are read. Pickle is not used.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import torch
@@ -29,6 +30,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 FORMAT = 1
 Write = Callable[[Path], object]
+Files = Mapping[str, Mapping[str, Any]]  # label -> name, sha256 and bytes of a data file
 
 
 def commit(
@@ -41,88 +43,53 @@ def commit(
 ) -> None:
     """Write ``parts`` (file name to writer) and a manifest with ``content``, atomically.
 
-    ``kind`` names the manifest, such as "model" for model.json. With ``keep``, what was there
-    before stays, as the kind "model-before", until the next commit.
+    ``kind`` names the manifest, such as "model" for model.json. With ``keep``, the previous commit
+    stays readable as the kind "model-before" until the next one. Raise StorageError if writing
+    fails; the previous commit is then unchanged.
     """
     make_folder(folder, kind)
     files: dict[str, dict[str, Any]] = {}
     try:
-        with _one_writer(folder):
-            before = _files_before(folder, kind)
+        with _write_lock(folder):
+            previous = _committed_files(folder, kind)
             try:
                 for label, write in parts.items():
                     files[label] = _write_part(folder, label, write)
                 _write_manifest(
-                    folder, kind, {**content, "files": files}, keep=keep and bool(before)
+                    folder, kind, {**content, "files": files}, keep=keep and bool(previous)
                 )
             except (Exception, KeyboardInterrupt):
-                _discard(folder, kind, parts, files)  # a full disk has no room for halves
+                _remove_uncommitted(folder, kind, parts, files)  # frees space on a full disk
                 raise
-            _remove_others(folder, kind, files, before, keep=keep)
+            _remove_obsolete(folder, kind, files, previous, keep=keep)
     except (OSError, SafetensorError, TypeError, ValueError) as error:
         raise StorageError(f"{folder}: cannot write the {kind}: {error}") from error
 
 
-def _write_manifest(folder: Path, kind: str, content: Mapping[str, Any], *, keep: bool) -> None:
-    manifest = {"format": FORMAT, "kind": kind, **content}
-    manifest["checksum"] = _checksum(manifest)
-    partial = folder / f".{kind}.json.partial"
-    text = json.dumps(manifest, indent=1, allow_nan=False, default=_plain)
-    with partial.open("wb") as stream:
-        stream.write(text.encode())
-        stream.flush()
-        _sync(stream.fileno())
-    if keep:
-        _copy_manifest(folder, kind, f"{kind}-before")
-    partial.replace(folder / f"{kind}.json")
-    _sync_folder(folder)
-
-
-def _discard(
-    folder: Path, kind: str, parts: Iterable[str], files: Mapping[str, Mapping[str, Any]]
-) -> None:
-    """Remove what a commit has written that came to nothing."""
-    halves = {f".{name}.partial" for name in (*parts, f"{kind}.json")}
-    for name in halves | ({entry["name"] for entry in files.values()} - _named(folder, kind)):
-        with suppress(OSError):
-            (folder / name).unlink()
-
-
 def remove(folder: Path, kind: str) -> None:
-    """Remove what was committed, and the folder if nothing else is in it.
+    """Remove what was committed, and the folder if it is then empty.
 
-    First the manifests: a removal that is cut short leaves files behind, but none that is named.
+    Manifests are removed first: an interrupted removal leaves data files, but no manifest.
     """
-    with suppress(OSError), _one_writer(folder):
-        named = sorted(_named(folder, kind))
+    with suppress(OSError), _write_lock(folder):
+        named = sorted(_named_files(folder, kind))
         for name in (f"{kind}.json", f"{kind}-before.json", *named):
             (folder / Path(name).name).unlink(missing_ok=True)
         folder.rmdir()
 
 
-@contextmanager
-def _one_writer(folder: Path) -> Iterator[None]:
-    """Wait for other writers of the folder; where there are no such locks, hope for the best."""
-    if fcntl is None:
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # some file systems have none
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+def restore_previous(folder: Path, kind: str) -> None:
+    """Make the commit that ``keep`` preserved the current one, if the folder is writable."""
+    with suppress(OSError), _write_lock(folder):
+        _copy_manifest(folder, f"{kind}-before", kind)
 
 
 def replace_file(path: Path, write: Write) -> None:
-    """Write a single file, atomically: if that fails, what was there before is still there."""
+    """Write a single file atomically: if writing fails, the previous file is unchanged."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write(partial)
-        with partial.open("rb+") as stream:
-            _sync(stream.fileno())
+        _write_synced(partial, write)
         partial.replace(path)
     except OSError as error:
         raise StorageError(f"{path}: cannot be written: {error.strerror or error}") from error
@@ -131,8 +98,16 @@ def replace_file(path: Path, write: Write) -> None:
             partial.unlink()
 
 
+def file_name(view: str) -> str:
+    """Return a file name for a view: quoted, and distinct even where it has to be shortened."""
+    name = quote(view, safe="")
+    if len(name) > 80:  # file systems limit the length of names
+        name = f"{name[:60]}-{hashlib.sha256(view.encode()).hexdigest()[:16]}"
+    return name
+
+
 def make_folder(folder: Path, kind: str) -> Path:
-    """Make the folder if it is not there yet."""
+    """Create the folder if it does not exist, and return it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -140,76 +115,79 @@ def make_folder(folder: Path, kind: str) -> Path:
     return folder
 
 
+@contextmanager
+def _write_lock(folder: Path) -> Iterator[None]:
+    """Wait for other writers of the folder. No lock where flock is unavailable."""
+    if fcntl is None:
+        yield
+        return
+    with _opened(folder) as descriptor:
+        with suppress(OSError):  # not supported by every file system
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _write_synced(path: Path, write: Write) -> None:
+    write(path)
+    with path.open("rb+") as stream:
+        os.fsync(stream.fileno())
+
+
 def _write_part(folder: Path, label: str, write: Write) -> dict[str, Any]:
     partial = folder / f".{label}.partial"
-    write(partial)
-    with partial.open("rb+") as stream:
-        digest = hashlib.file_digest(stream, hashlib.sha256).hexdigest()
-        _sync(stream.fileno())
-    name = Path(label)
+    _write_synced(partial, write)
+    digest, name = _sha256(partial), Path(label)
     final = partial.replace(folder / f"{name.stem}-{digest[:16]}{name.suffix}")
     return {"name": final.name, "sha256": digest, "bytes": final.stat().st_size}
 
 
-def _sync(descriptor: int) -> None:
-    os.fsync(descriptor)
-
-
-def _sync_folder(folder: Path) -> None:
+def _write_manifest(folder: Path, kind: str, content: Mapping[str, Any], *, keep: bool) -> None:
+    manifest = {"format": FORMAT, "kind": kind, **content}
+    manifest["checksum"] = _checksum(manifest)
+    text = json.dumps(manifest, indent=1, allow_nan=False, default=_to_python)
+    partial = folder / f".{kind}.json.partial"
+    _write_synced(partial, lambda path: path.write_bytes(text.encode()))
+    if keep:
+        _copy_manifest(folder, kind, f"{kind}-before")
+    partial.replace(folder / f"{kind}.json")
     if os.name == "posix":  # elsewhere a folder cannot be opened
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            _sync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _files_before(folder: Path, kind: str) -> dict[str, dict[str, Any]]:
-    """The files that the manifest names which is about to be replaced."""
-    try:
-        return dict(_read_manifest(folder, kind)["files"])
-    except (StorageError, KeyError, TypeError, ValueError):
-        return {}
-
-
-def _named(folder: Path, kind: str) -> set[str]:
-    """The files that there is a manifest for, the current one or the one before it."""
-    kinds = (kind, f"{kind}-before")
-    try:
-        return {str(e["name"]) for k in kinds for e in _files_before(folder, k).values()}
-    except (KeyError, TypeError):  # forged
-        return set()
-
-
-def put_back(folder: Path, kind: str) -> None:
-    """Make what the last commit kept the current one again, if the folder can be written."""
-    with suppress(OSError), _one_writer(folder):
-        _copy_manifest(folder, f"{kind}-before", kind)
+        with _opened(folder) as descriptor:
+            os.fsync(descriptor)
 
 
 def _copy_manifest(folder: Path, kind: str, other: str) -> None:
+    manifest = (folder / f"{kind}.json").read_bytes()
     partial = folder / f".{other}.json.{os.getpid()}.partial"
-    partial.write_bytes((folder / f"{kind}.json").read_bytes())
-    with partial.open("rb+") as stream:
-        _sync(stream.fileno())
+    _write_synced(partial, lambda path: path.write_bytes(manifest))
     partial.replace(folder / f"{other}.json")
 
 
-def _remove_others(
-    folder: Path,
-    kind: str,
-    files: Mapping[str, Mapping[str, Any]],
-    before: Mapping[str, Mapping[str, Any]],
-    *,
-    keep: bool,
-) -> None:
-    """Remove what earlier commits of this kind left behind, and nothing of anybody else's.
+def _remove_uncommitted(folder: Path, kind: str, parts: Iterable[str], files: Files) -> None:
+    """Remove the files of a commit that failed."""
+    partial = {f".{name}.partial" for name in (*parts, f"{kind}.json")}
+    for name in partial | (
+        {entry["name"] for entry in files.values()} - _named_files(folder, kind)
+    ):
+        with suppress(OSError):
+            (folder / name).unlink()
 
-    Files are known by the first word of their labels, such as "weights" and "embeddings".
+
+def _remove_obsolete(folder: Path, kind: str, files: Files, previous: Files, *, keep: bool) -> None:
+    """Remove files of earlier commits of this kind, and no other files.
+
+    Files of a commit begin with the first word of a label, such as "weights" or "embeddings".
     """
-    named = [*files.values(), *(before.values() if keep else ())]
-    kept = {entry["name"] for entry in named}
-    first = {re.split(r"[-.]", label)[0] for label in [*files, *before]}
+    kept = {entry["name"] for entry in [*files.values(), *(previous.values() if keep else ())]}
+    first = {re.split(r"[-.]", label)[0] for label in [*files, *previous]}
     words = "|".join(map(re.escape, sorted(first)))
     ours = re.compile(
         rf"({words})(-.+)?-[0-9a-f]{{16}}\.(safetensors|parquet)|\.({words}|{kind})[-.].*partial"
@@ -219,28 +197,51 @@ def _remove_others(
             path.unlink(missing_ok=True)
 
 
+def _committed_files(folder: Path, kind: str) -> dict[str, dict[str, Any]]:
+    """Return the files that the manifest names; none if there is no valid manifest."""
+    try:
+        return dict(_read_manifest(folder, kind)["files"])
+    except (StorageError, KeyError, TypeError, ValueError):
+        return {}
+
+
+def _named_files(folder: Path, kind: str) -> set[str]:
+    """Return the names of the files of the current commit and of the previous one."""
+    kinds = (kind, f"{kind}-before")
+    try:
+        return {str(e["name"]) for k in kinds for e in _committed_files(folder, k).values()}
+    except (KeyError, TypeError):  # a manifest that pmvge did not write
+        return set()
+
+
 def _checksum(manifest: Mapping[str, Any]) -> str:
     rest = {k: v for k, v in manifest.items() if k != "checksum"}
-    text = json.dumps(rest, sort_keys=True, default=_plain)
+    text = json.dumps(rest, sort_keys=True, default=_to_python)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _plain(value: Any) -> Any:
-    """numpy's scalars as Python's."""
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, hashlib.sha256).hexdigest()
+
+
+def _to_python(value: Any) -> Any:
+    """Convert numpy scalars for JSON."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{type(value).__name__} values cannot be stored")
 
 
 def exists(folder: Path, kind: str) -> bool:
-    """Whether the folder has a manifest of that kind."""
+    """Return whether the folder has a manifest of that kind."""
     return (folder / f"{kind}.json").is_file()
 
 
 def read(folder: Path, kind: str) -> tuple[dict[str, Any], dict[str, Path]]:
-    """Return the manifest and the path of every part, all of them verified.
+    """Return the manifest and the path of every part, after checking all checksums.
 
-    The kind "model-before" is what the last commit kept of the one before it.
+    The kind "model-before" reads the previous commit. Raise StorageError if there is no manifest,
+    or if a file is missing or damaged.
     """
     manifest = _read_manifest(folder, kind)
     while True:
@@ -248,12 +249,12 @@ def read(folder: Path, kind: str) -> tuple[dict[str, Any], dict[str, Path]]:
             return manifest, {
                 label: _verified(folder, kind, entry) for label, entry in manifest["files"].items()
             }
-        except (KeyError, TypeError, AttributeError, ValueError) as error:  # names, too
+        except (KeyError, TypeError, AttributeError, ValueError) as error:  # ValueError: a bad name
             raise StorageError(
                 f"{folder}: damaged {kind}: its list of files: {one_line(error)}"
             ) from error
         except FileNotFoundError as error:
-            # A writer may have committed in between: then the manifest is another one now.
+            # A writer may have committed and removed the file: then the manifest has changed.
             before, manifest = manifest, _read_manifest(folder, kind)
             if manifest == before:
                 raise StorageError(
@@ -265,7 +266,7 @@ def read(folder: Path, kind: str) -> tuple[dict[str, Any], dict[str, Path]]:
 
 def _read_manifest(folder: Path, kind: str) -> dict[str, Any]:
     path = folder / f"{kind}.json"
-    if path.exists() and not path.is_file():  # a pipe would never end
+    if path.exists() and not path.is_file():  # reading a pipe would block
         raise StorageError(f"{folder}: cannot read {kind}.json: it is not a file")
     try:
         manifest = json.loads(path.read_bytes())
@@ -276,7 +277,7 @@ def _read_manifest(folder: Path, kind: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise StorageError(f"{path}: damaged: not valid JSON ({one_line(error)})") from error
     if not isinstance(manifest, dict) or manifest.get("kind") != kind.removesuffix("-before"):
-        raise StorageError(f"{folder}: not a pmvge {kind}: {kind}.json is something else")
+        raise StorageError(f"{folder}: not a pmvge {kind}: {kind}.json does not describe one")
     version = manifest.get("format")
     if not isinstance(version, int) or version < 1:
         raise StorageError(f"{path}: damaged: expected a format number, got {short(version)}")
@@ -293,9 +294,7 @@ def _verified(folder: Path, kind: str, entry: Mapping[str, Any]) -> Path:
     path = folder / Path(entry["name"]).name
     if path.exists() and not path.is_file():
         raise StorageError(f"{folder}: cannot read the {kind}: {path.name} is not a file")
-    with path.open("rb") as stream:
-        digest = hashlib.file_digest(stream, hashlib.sha256).hexdigest()
-    if digest != entry["sha256"]:
+    if _sha256(path) != entry["sha256"]:
         raise StorageError(
             f"{folder}: damaged {kind}: {path.name} has {path.stat().st_size} bytes that do not "
             f"match its checksum ({entry['bytes']} bytes were written)"
@@ -304,14 +303,14 @@ def _verified(folder: Path, kind: str, entry: Mapping[str, Any]) -> Path:
 
 
 def tensors_writer(tensors: Mapping[str, torch.Tensor]) -> Write:
-    """A writer of tensors as safetensors."""
+    """Return a function that writes the tensors to a path, as safetensors."""
     ready: dict[str, torch.Tensor] = {}
     seen: set[int] = set()
     for name, tensor in tensors.items():
         plain = tensor.detach().cpu().contiguous()
-        if (place := plain.untyped_storage().data_ptr()) in seen:
-            plain = plain.clone()  # tied weights: a file has no two names for one tensor
-        seen.add(place)
+        if (pointer := plain.untyped_storage().data_ptr()) in seen:
+            plain = plain.clone()  # tied weights: safetensors refuses shared memory
+        seen.add(pointer)
         ready[name] = plain
     return lambda path: _save_tensors(ready, path)
 
@@ -320,11 +319,11 @@ def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
     path.touch()
     mode = path.stat().st_mode
     save_file(tensors, path)
-    path.chmod(mode)  # safetensors makes files that nobody else may read
+    path.chmod(mode)  # safetensors makes files that only their owner can read
 
 
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a safetensors file."""
+    """Return the tensors of a safetensors file; raise StorageError if it is damaged."""
     try:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The canonical correlation family against cca-zoo, brute force and planted answers."""
+"""CCA, MCCA, kernel CCA and DCCA against cca-zoo, brute force and simulated data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy import sparse
 
 from pmvge import MultiViewGraph
 from pmvge.baselines import CCA, CDMCA, DCCA, MCCA, CvGE, KernelCCA
-from pmvge.baselines.base import inputs
+from pmvge.baselines.base import input_rows
 from pmvge.baselines.dcca import draw_rows, total_correlation
 from pmvge.baselines.moments import link_moments
 from pmvge.errors import GraphError
@@ -23,7 +23,7 @@ with warnings.catch_warnings():
 
 
 def linked_views(seed: int, sparse_rows: bool = False) -> MultiViewGraph:
-    """Two views with many-to-many links of small integer weights."""
+    """Return a graph of two views with many-to-many links of small integer weights."""
     rng = np.random.default_rng(seed)
     A, B = rng.normal(size=(40, 5)) + 2, rng.normal(size=(30, 4)) - 1
     W = rng.poisson(np.exp(0.8 * (A[:, :2] - 2) @ (B[:, :2] + 1).T - 1))
@@ -33,7 +33,7 @@ def linked_views(seed: int, sparse_rows: bool = False) -> MultiViewGraph:
 
 
 def repeated_rows(graph: MultiViewGraph) -> list[np.ndarray]:
-    """One row per unit of link weight: what a method for aligned rows would be given."""
+    """Return aligned rows of each view, one per unit of link weight."""
     links = graph.links["b", "a"]
     count = links.weights.astype(int)
     return [
@@ -57,7 +57,7 @@ def test_cca_is_cca_zoo_on_one_row_per_unit_of_weight():
         assert (np.abs(correlations(mine, other)) > 1 - 1e-6).all()
 
 
-def test_cca_takes_sparse_rows_as_it_takes_dense_ones():
+def test_cca_of_sparse_rows_is_that_of_dense_rows():
     dense = CCA(3).fit(linked_views(1)).embeddings_
     thin = CCA(3).fit(linked_views(1, sparse_rows=True)).embeddings_
     for view in "ab":
@@ -79,7 +79,7 @@ def test_mcca_is_cca_zoo_on_aligned_rows():
         assert (np.abs(correlations(ours[view], other)) > 1 - 1e-4).all()
 
 
-def test_mcca_takes_links_of_some_pairs_only():
+def test_mcca_accepts_links_of_some_view_pairs_only():
     graph = linked_views(3)
     rng = np.random.default_rng(3)
     C = rng.normal(size=(20, 3))
@@ -107,7 +107,8 @@ def test_kernel_cca_is_cca_zoo_on_aligned_rows():
     graph = MultiViewGraph({"a": X, "b": Y}, {("a", "b"): (rows, rows)})
     s = 0.2
     ours = KernelCCA(3, kernel="rbf", gamma=0.5, shrinkage=s).fit(graph)
-    # Our shrinkage is relative to the mean variance, theirs absolute: s t / (1 - s) is c / (1 - c).
+    # Shrinkage s is relative to the mean variance t, cca-zoo's c is absolute:
+    # s t / (1 - s) = c / (1 - c).
     theirs = []
     for view in (X, Y):
         K = np.exp(-0.5 * ((view[:, None] - view) ** 2).sum(-1))
@@ -132,7 +133,7 @@ def test_kernel_cca_with_a_linear_kernel_is_cvge():
 
 
 def circle_views(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Two views of an angle without a linear correlation between them."""
+    """Return two views of the same angle that have no linear correlation."""
     rng = np.random.default_rng(seed)
     t = rng.uniform(0, 2 * np.pi, n)
     mix = np.random.default_rng(0)
@@ -146,7 +147,7 @@ def circle_views(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize(
     "method", [KernelCCA(2, random_state=0), DCCA(2, max_steps=200, random_state=0)]
 )
-def test_non_linear_methods_find_what_cca_cannot_in_unseen_rows(method):
+def test_nonlinear_methods_find_correlations_of_unseen_rows_that_cca_misses(method):
     X, Y = circle_views(800, seed=1)
     rows = np.arange(800)
     graph = MultiViewGraph({"a": X, "b": Y}, {("a", "b"): (rows, rows)})
@@ -157,7 +158,7 @@ def test_non_linear_methods_find_what_cca_cannot_in_unseen_rows(method):
     assert correlations(method.embed("a", new[0]), method.embed("b", new[1])).min() > 0.8
 
 
-# -- the parts ------------------------------------------------------------------------------
+# -- components ---------------------------------------------------------------------------
 
 
 def test_total_correlation_is_cca_zoos_loss():
@@ -171,14 +172,14 @@ def test_total_correlation_is_cca_zoos_loss():
 
 def test_total_correlation_has_a_gradient_where_eigenvalues_coincide():
     x = torch.randn(40, 5, generator=torch.Generator().manual_seed(0))
-    x[:, 3:] = 0  # two outputs that are dead
+    x[:, 3:] = 0  # two constant outputs
 
     def slope(loss) -> torch.Tensor:
         z = x.clone().requires_grad_()
         return torch.autograd.grad(loss(z), z)[0]
 
     assert torch.isfinite(slope(lambda z: total_correlation(z, x, ridge=0.01))).all()
-    # The library's loss goes through eigenvectors, which have none there: why ours does not.
+    # cca-zoo's loss uses eigenvectors, whose gradient does not exist here.
     assert not torch.isfinite(slope(lambda z: CCALoss(reg_covar=0.01)([z, x]))).all()
 
 
@@ -203,7 +204,7 @@ def test_moments_are_sums_over_links_and_nodes(by_weight, center):
             ("c", "b"): rng.poisson(2.0, (2, 5)),
         },
     )
-    moments = link_moments(graph, inputs(graph), by_weight=by_weight, center=center)
+    moments = link_moments(graph, input_rows(graph), by_weight=by_weight, center=center)
     X = {"a": A, "b": B.toarray(), "c": np.eye(2)}
     weight = {view: np.zeros(len(rows)) for view, rows in X.items()}
     ends = [
@@ -232,12 +233,14 @@ def test_moments_are_sums_over_links_and_nodes(by_weight, center):
     np.testing.assert_allclose(moments.H, H, atol=1e-10)
 
 
-def test_links_within_a_view_are_refused_where_rows_are_aligned():
+def test_methods_on_aligned_rows_refuse_links_within_a_view():
     rng = np.random.default_rng(8)
     graph = MultiViewGraph(
         {"a": rng.normal(size=(5, 2)), "b": rng.normal(size=(4, 2))},
         {("a", "b"): np.ones((5, 4)), ("a", "a"): ([0], [1])},
     )
     for method in (CCA, DCCA, MCCA, KernelCCA):
-        with pytest.raises(GraphError, match=f"{method.__name__} takes links between views only"):
+        with pytest.raises(
+            GraphError, match=f"{method.__name__}: expected links between views only"
+        ):
             method(2).fit(graph)

@@ -1,4 +1,4 @@
-"""The factorization machine against a double loop over columns, and planted links."""
+"""The factorization machine against a double loop over columns, and on simulated links."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def machine(K: int = 3, **settings) -> FactorizationMachine:
 
 
 def by_loops(w0: float, w: np.ndarray, V: np.ndarray, x: np.ndarray) -> float:
-    """Rendle's equation 1 for one row x, w and V of all its columns."""
+    """Return Rendle's equation 1 for one row x."""
     total = w0 + sum(w[a] * x[a] for a in range(len(x)))
     for a in range(len(x)):
         for b in range(a + 1, len(x)):
@@ -29,7 +29,7 @@ def by_loops(w0: float, w: np.ndarray, V: np.ndarray, x: np.ndarray) -> float:
 
 @pytest.fixture(scope="module")
 def mixed() -> tuple[FactorizationMachine, dict]:
-    """A dense, a sparse and a featureless view, with links of many kinds; and their scaled rows."""
+    """Return a fit of a dense, a sparse and a featureless view, and their scaled rows."""
     rng = np.random.default_rng(0)
     dense = rng.integers(0, 5, (12, 4)) * np.array([1, 100, 1, 1])
     dense[:, 3] = 7  # constant
@@ -53,14 +53,14 @@ def mixed() -> tuple[FactorizationMachine, dict]:
 
 @pytest.mark.parametrize("view", ["dense", "w.ords", "none"])
 @pytest.mark.parametrize("other", ["dense", "w.ords", "none"])
-def test_scores_are_those_of_a_double_loop_over_columns(mixed, view, other):
+def test_scores_equal_a_double_loop_over_columns(mixed, view, other):
     model, rows = mixed
     (X, x), (X_other, x_other) = rows[view], rows[other]
     given = [np.arange(5) if isinstance(X, int) else X for X in (X, X_other)]
     found = model.scores(view, given[0], other, given[1])
     w = np.concatenate([model.weights_[view], model.weights_[other]]).astype(float)
     V = np.concatenate([model.factors_[view], model.factors_[other]]).astype(float)
-    assert np.abs(w).max() > 0.01  # trained, so that every term counts
+    assert np.abs(w).max() > 0.01  # trained: no term is 0
     assert model.intercept_ != 0
     expected = [[by_loops(model.intercept_, w, V, np.r_[a, b]) for b in x_other] for a in x]
     np.testing.assert_allclose(found, expected, atol=1e-5)
@@ -74,7 +74,7 @@ def test_vectors_are_linear_in_the_features(mixed):
         )
 
 
-def test_rows_dense_or_sparse_are_the_same(mixed):
+def test_dense_and_sparse_rows_give_the_same_vectors(mixed):
     model, rows = mixed
     words = rows["w.ords"][0]
     found = model.scores("w.ords", words.toarray(), "none", [0, 3])
@@ -82,7 +82,7 @@ def test_rows_dense_or_sparse_are_the_same(mixed):
     assert model.scores("w.ords", words[:0], "none", [0, 3]).shape == (0, 2)
 
 
-def test_scores_object_as_embed_does(mixed):
+def test_scores_raises_the_errors_of_embed(mixed):
     model, rows = mixed
     with pytest.raises(InputError, match="unknown view 'word'"):
         model.scores("word", rows["w.ords"][0], "none", [0])
@@ -95,7 +95,7 @@ def test_scores_object_as_embed_does(mixed):
 
 
 def planted(rng: np.random.Generator, n: int, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Users with a taste, items of a kind; other columns are noise. Who would like what."""
+    """Return features of users and items, with noise columns, and the probabilities of links."""
     taste, kind = rng.integers(3, size=n), rng.integers(3, size=m)
     users = np.hstack([np.eye(3)[taste], rng.normal(size=(n, 4))])
     items = np.hstack([rng.normal(size=(m, 2)), 2 * np.eye(3)[kind][:, [2, 0, 1]]])
@@ -115,7 +115,7 @@ def test_planted_links_between_unseen_rows_are_found():
     assert roc_auc_score(likes.ravel(), inner.ravel()) > 0.95
 
 
-def test_nodes_without_links_or_features_are_at_zero():
+def test_entities_without_links_or_features_have_the_vector_0():
     graph = MultiViewGraph({"a": 4, "b": np.eye(3)}, {("a", "b"): ([0, 1, 2], [0, 1, 2])})
     Y = machine(5).fit(graph).embeddings_["a"]
     assert (Y[3] == 0).all()

@@ -1,4 +1,4 @@
-"""GCN, ChebNet, GNN and GraphSAGE: layers against dense matrices, gradients, planted blocks."""
+"""GCN, ChebNet, GNN and GraphSAGE: layers against dense matrices, gradients, simulated blocks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pmvge.baselines.gcn import Convolutions
 from pmvge.baselines.gnn import FixedPoint, States, normalized_sum
 from pmvge.baselines.gradient import CPU, seeded
 from pmvge.baselines.graph_network import Edges, geometric
-from pmvge.baselines.graphsage import Block, Neighbourhoods, SageLayer
+from pmvge.baselines.graphsage import MessageFlow, NeighbourSampler, SageLayer
 from pmvge.evaluation import classification_accuracy
 from pmvge.graph import SparseRows, take
 
@@ -36,7 +36,7 @@ def quick(method: type, K: int = 8, **settings: object):
 
 
 def weighted_graph(n: int = 12, seed: int = 0) -> np.ndarray:
-    """Weights of a random graph whose last node has no links; their mean is 1."""
+    """Return the weights, of mean 1, of a random graph whose last node has no links."""
     rng = np.random.default_rng(seed)
     W = np.triu(rng.random((n, n)) < 0.4, 1) * rng.uniform(0.2, 3.0, (n, n))
     W[:, -1] = 0
@@ -50,7 +50,7 @@ def edges_of(W: np.ndarray) -> Edges:
 
 
 def normalized(W: np.ndarray) -> np.ndarray:
-    """D^{-1/2} W D^{-1/2}, with rows of 0 for nodes without links."""
+    """Return D^{-1/2} W D^{-1/2}, with rows of 0 for nodes without links."""
     d = W.sum(1)
     root = np.divide(1, np.sqrt(d), out=np.zeros_like(d), where=d > 0)
     return root[:, None] * W * root
@@ -68,7 +68,7 @@ def as_rows(X: np.ndarray, kind: str) -> torch.Tensor | SparseRows:
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_convolutions_are_those_of_dense_matrices(kind):
+def test_convolutions_equal_products_of_dense_matrices(kind):
     W, X = weighted_graph(), np.random.default_rng(1).normal(size=(12, 5))
     with seeded(0):
         net = Convolutions([5, 4, 3], edges_of(W), dropout=0.5).eval()
@@ -82,7 +82,7 @@ def test_convolutions_are_those_of_dense_matrices(kind):
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("order", [1, 2, 3, 6])
-def test_chebyshev_filters_are_those_of_the_laplacians_eigenvectors(order, kind):
+def test_chebyshev_filters_equal_filters_by_eigenvectors_of_the_laplacian(order, kind):
     W, X = weighted_graph(), np.random.default_rng(1).normal(size=(12, 5))
     with seeded(0):
         net = Filters([5, 4], edges_of(W), order, dropout=0.5).eval()
@@ -96,7 +96,7 @@ def test_chebyshev_filters_are_those_of_the_laplacians_eigenvectors(order, kind)
     np.testing.assert_allclose(numbers(net(as_rows(X, kind))), Y, atol=2e-5)
 
 
-def test_chebyshev_filters_are_those_of_torch_geometric():
+def test_chebyshev_filters_equal_torch_geometrics():
     edges = edges_of(weighted_graph())
     x = torch.from_numpy(np.random.default_rng(1).normal(size=(12, 5)).astype(np.float32))
     with seeded(0):
@@ -109,14 +109,14 @@ def test_chebyshev_filters_are_those_of_torch_geometric():
     )
 
 
-def nobody(n: int) -> np.ndarray:
+def not_isolated(n: int) -> np.ndarray:
     return np.zeros(n, bool)
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_a_sage_layer_is_torch_geometrics_where_links_have_no_weights(kind):
+def test_a_sage_layer_equals_torch_geometrics_for_equal_weights(kind):
     W = (weighted_graph() > 0).astype(float)
-    W[-1, 0] = W[0, -1] = 1  # it means 0 where there are no neighbours
+    W[-1, 0] = W[0, -1] = 1  # SAGEConv's mean over no neighbours is 0
     X = np.random.default_rng(1).normal(size=(12, 5))
     with seeded(0):
         layer = SageLayer(5, 4)
@@ -124,10 +124,10 @@ def test_a_sage_layer_is_torch_geometrics_where_links_have_no_weights(kind):
         theirs = geometric().SAGEConv(5, 4)
     theirs.lin_l.weight.data, theirs.lin_l.bias.data = layer.around.weight.T, layer.bias
     theirs.lin_r.weight.data = layer.own.weight.T
-    hoods = Neighbourhoods(sparse.csr_array(W), np.random.default_rng(0))
-    below, (block,) = hoods.blocks(np.arange(12), nobody(12), 1, None)
+    sampler = NeighbourSampler(sparse.csr_array(W), np.random.default_rng(0))
+    inputs, (flow,) = sampler.message_flows(np.arange(12), not_isolated(12), 1, None)
     expected = theirs(torch.from_numpy(X.astype(np.float32)), edges_of(W).index)
-    ours = layer(as_rows(X[below], kind), block)
+    ours = layer(as_rows(X[inputs], kind), flow)
     np.testing.assert_allclose(numbers(ours), numbers(expected), atol=1e-5)
 
 
@@ -145,8 +145,8 @@ def fixed_point_problem() -> tuple:
     return W, normalized_sum(edges), *tensors
 
 
-def test_the_implicit_gradient_is_that_of_a_long_loop():
-    W, spread, M, B, target = fixed_point_problem()
+def test_the_implicit_gradient_equals_that_of_an_unrolled_loop():
+    W, propagate, M, B, target = fixed_point_problem()
     A = torch.from_numpy(normalized(W))
     results = []
     for unrolled in (True, False):
@@ -156,14 +156,14 @@ def test_the_implicit_gradient_is_that_of_a_long_loop():
             for _ in range(400):
                 H = torch.tanh(A @ H @ m + b)
         else:
-            H = FixedPoint.apply(m, b, H, spread, 1e-12)
+            H = FixedPoint.apply(m, b, H, propagate, 1e-12)
         (H**3 * target).sum().backward()
         results.append((numbers(H), numbers(m.grad), numbers(b.grad)))
     for loop, implicit in zip(*results, strict=True):
         np.testing.assert_allclose(implicit, loop, atol=1e-9)
 
 
-def test_a_map_between_states_is_made_a_contraction_however_large_its_weights():
+def test_the_map_between_states_is_a_contraction_for_large_weights():
     W = weighted_graph()
     x = torch.from_numpy(np.random.default_rng(1).normal(size=(12, 5)).astype(np.float32))
     with seeded(0):
@@ -171,7 +171,7 @@ def test_a_map_between_states_is_made_a_contraction_however_large_its_weights():
     with torch.no_grad():
         states.transfer.mul_(100)
         H = numbers(states(x))
-        states.H = torch.ones(12, 4)  # from elsewhere to the same point
+        states.H = torch.ones(12, 4)  # another start, the same fixed point
         again = numbers(states(x))
     M = numbers(states.transfer)
     M = 0.8 * M / np.linalg.norm(M, 2)
@@ -180,7 +180,7 @@ def test_a_map_between_states_is_made_a_contraction_however_large_its_weights():
     np.testing.assert_allclose(again, H, atol=1e-4)
 
 
-# -- the neighbourhoods of GraphSAGE ----------------------------------------------------------
+# -- neighbours drawn by GraphSAGE -----------------------------------------------------------
 
 
 def test_the_mean_of_drawn_neighbours_is_unbiased():
@@ -189,23 +189,23 @@ def test_the_mean_of_drawn_neighbours_is_unbiased():
     W[0, 1:] = W[1:, 0] = rng.uniform(0.1, 5.0, 30)
     W[1, 2] = W[2, 1] = 1.0
     values = rng.normal(size=31)
-    hoods = Neighbourhoods(sparse.csr_array(W), np.random.default_rng(1))
+    sampler = NeighbourSampler(sparse.csr_array(W), np.random.default_rng(1))
     nodes, rounds = np.zeros(4000, int), 4000  # the hub, many times
-    target, neighbour, weights = hoods.draw(nodes, nobody(rounds), 5)
+    target, neighbour, weights = sampler.draw(nodes, not_isolated(rounds), 5)
     assert np.bincount(target).tolist() == [5] * rounds
     assert set(neighbour) <= set(range(1, 31))
     means = np.bincount(target, weights * values[neighbour])
     error = means.std() / np.sqrt(rounds)
-    assert means.std() > 0.1  # it is a random one
+    assert means.std() > 0.1  # the draws are random
     assert abs(means.mean() - W[0] @ values / W[0].sum()) < 4 * error
 
 
-def test_few_neighbours_are_all_taken_and_the_lonely_are_their_own():
+def test_nodes_with_few_neighbours_use_all_and_isolated_ones_use_themselves():
     W = weighted_graph()
-    hoods = Neighbourhoods(sparse.csr_array(W), np.random.default_rng(0))
-    alone = nobody(12)
-    alone[3] = True
-    target, neighbour, weights = hoods.draw(np.arange(12), alone, 11)
+    sampler = NeighbourSampler(sparse.csr_array(W), np.random.default_rng(0))
+    isolated = not_isolated(12)
+    isolated[3] = True
+    target, neighbour, weights = sampler.draw(np.arange(12), isolated, 11)
     mean = np.zeros((12, 12))
     np.add.at(mean, (target, neighbour), weights)
     W[[3, 11]] = np.eye(12)[[3, 11]]
@@ -213,30 +213,30 @@ def test_few_neighbours_are_all_taken_and_the_lonely_are_their_own():
     np.testing.assert_allclose(mean, expected, atol=1e-12)
 
 
-def test_the_cost_of_a_step_does_not_grow_with_the_graph():
+def test_the_number_of_drawn_edges_does_not_depend_on_the_graph():
     n = 2000
     rng = np.random.default_rng(0)
     half = sparse.random_array((n, n), density=0.05, rng=rng)  # degrees of about 200
-    hoods = Neighbourhoods(sparse.csr_array(half + half.T), rng)
-    below, (lower, upper) = hoods.blocks(np.arange(4), nobody(4), 2, 3)
+    sampler = NeighbourSampler(sparse.csr_array(half + half.T), rng)
+    inputs, (lower, upper) = sampler.message_flows(np.arange(4), not_isolated(4), 2, 3)
     assert upper.index.shape[1] == 4 * 3
     assert lower.index.shape[1] <= (4 + 12) * 3
-    assert len(below) <= 16 + 48
+    assert len(inputs) <= 16 + 48
 
 
-def test_an_isolated_node_is_alone_in_every_layer():
+def test_an_isolated_node_is_isolated_in_every_layer():
     W = weighted_graph()
-    hoods = Neighbourhoods(sparse.csr_array(W), np.random.default_rng(0))
-    below, blocks = hoods.blocks(np.array([2]), np.array([True]), 3, 4)
-    assert below.tolist() == [2]
-    assert all(isinstance(block, Block) and block.index.tolist() == [[0], [0]] for block in blocks)
+    sampler = NeighbourSampler(sparse.csr_array(W), np.random.default_rng(0))
+    inputs, flows = sampler.message_flows(np.array([2]), np.array([True]), 3, 4)
+    assert inputs.tolist() == [2]
+    assert all(isinstance(f, MessageFlow) and f.index.tolist() == [[0], [0]] for f in flows)
 
 
-# -- what they learn --------------------------------------------------------------------------
+# -- trained models ---------------------------------------------------------------------------
 
 
 def planted(seed: int = 0, n: int = 300) -> tuple[MultiViewGraph, np.ndarray]:
-    """Three blocks: links mostly within them, and features that hardly tell them apart."""
+    """Return a graph of three blocks with links mostly within them and weak features."""
     rng = np.random.default_rng(seed)
     labels = np.arange(n) % 3
     X = rng.normal(size=(n, 20)) + 1.0 * np.eye(3, 20)[labels]
@@ -258,7 +258,7 @@ def accuracy(Y: np.ndarray, labels: np.ndarray) -> float:
 
 
 @every_network
-def test_neighbours_make_vectors_better_than_features(method):
+def test_vectors_classify_better_than_features(method):
     graph, labels = planted()
     Y = quick(method).fit(graph).embeddings_["node"]
     assert np.isfinite(Y).all()
@@ -282,17 +282,17 @@ def test_graphsage_embeds_unseen_rows_from_their_features():
 def test_training_nodes_without_links_are_embedded_like_new_rows():
     graph, _ = planted(n=90)
     sage = quick(GraphSAGE, max_steps=5).fit(graph)
-    lonely = np.flatnonzero(flatten(graph).degrees == 0)
-    assert len(lonely) >= 3
+    unlinked = np.flatnonzero(flatten(graph).degrees == 0)
+    assert len(unlinked) >= 3
     new = pickle.loads(pickle.dumps(sage)).embed("node", graph.views["node"])
     old = sage.embeddings_["node"]
-    np.testing.assert_allclose(new[lonely], old[lonely], atol=1e-6)
-    linked = np.setdiff1d(np.arange(90), lonely)
-    assert (np.abs(new - old).max(axis=1)[linked] > 1e-4).all()  # neighbours do count
+    np.testing.assert_allclose(new[unlinked], old[unlinked], atol=1e-6)
+    linked = np.setdiff1d(np.arange(90), unlinked)
+    assert (np.abs(new - old).max(axis=1)[linked] > 1e-4).all()  # neighbours change the vector
 
 
 @every_network
-def test_only_ratios_of_weights_count(method):
+def test_only_ratios_of_weights_matter(method):
     graph, _ = planted(n=60)
     links = sparse.triu(graph.links["node", "node"].matrix(), format="csr")
     links.data = np.random.default_rng(0).uniform(0.5, 2.0, links.nnz)

@@ -1,4 +1,4 @@
-"""Inductive DeepWalk on planted communities, with features that tell them."""
+"""Inductive DeepWalk on simulated communities with features."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ N, GROUPS = 160, 4
 
 
 def planted(rng: np.random.Generator, n: int = N) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Labels, words of the label's own vocabulary and of a common one, and links."""
+    """Return labels, words from the label's vocabulary and a common one, and links."""
     labels = np.arange(n) % GROUPS
     own = np.kron(np.eye(GROUPS), np.ones(6))[labels] * (rng.random((n, 6 * GROUPS)) < 0.4)
     common = rng.random((n, 20)) < 0.1
@@ -24,7 +24,7 @@ def planted(rng: np.random.Generator, n: int = N) -> tuple[np.ndarray, np.ndarra
 
 
 def nearest_label(Y: np.ndarray, Y_train: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The label whose training vectors have the closest mean, by angle."""
+    """Return the label whose training vectors have the closest mean, by angle."""
     means = np.stack([Y_train[labels == k].mean(0) for k in range(GROUPS)])
     means /= np.linalg.norm(means, axis=1, keepdims=True)
     return np.argmax(Y @ means.T, axis=1)
@@ -36,7 +36,7 @@ def idw(K: int = 8, **settings) -> IDW:
 
 
 @pytest.mark.parametrize("sparsely", [False, True])
-def test_unseen_nodes_are_placed_in_their_community(sparsely):
+def test_unseen_nodes_are_close_to_their_community(sparsely):
     labels, X, W = planted(np.random.default_rng(0))
     new_labels, X_new, _ = planted(np.random.default_rng(1))
     rows = sparse.csr_array if sparsely else np.asarray
@@ -47,8 +47,8 @@ def test_unseen_nodes_are_placed_in_their_community(sparsely):
     np.testing.assert_allclose(model.embed("node", rows(X[:5])), Y[:5], atol=1e-5)
 
 
-def test_it_is_the_links_that_are_learned():
-    """With links that cross the words' groups, vectors follow the links."""
+def test_vectors_follow_links_rather_than_features():
+    """Links join groups of words, and vectors follow the links."""
     labels, X, W = planted(np.random.default_rng(0))
     shuffled = np.random.default_rng(2).permutation(N)
     model = idw().fit(MultiViewGraph({"node": X[shuffled]}, {("node", "node"): W}))
@@ -67,7 +67,7 @@ def test_without_features_it_is_deepwalk():
     assert (model.embed("node", [N + 1, 3]) == Y[[N + 1, 3]]).all()
 
 
-def test_pairs_are_those_of_walks():
+def test_pairs_come_from_walks():
     """On a path of four nodes with window 2: pairs two apart at most, each order equally often."""
     path = MultiViewGraph({"node": 5}, {("node", "node"): ([0, 1, 2], [1, 2, 3])})
     batches = idw(window=2, walk_length=6, batch_size=1000)._batches(

@@ -1,4 +1,4 @@
-"""The lattice of special cases, on numbers: each method of the family is another one restricted."""
+"""The linear methods are special cases of each other, checked on random data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pmvge.errors import GraphError, ParameterError
 
 
 def correlated_views(seed: int, n: int = 120, widths: tuple[int, ...] = (6, 5)) -> list[np.ndarray]:
-    """Views of the same n things, with three directions in common."""
+    """Return views of the same n entities, with three common directions."""
     rng = np.random.default_rng(seed)
     Z = rng.normal(size=(n, 3)) * [2.0, 1.0, 0.6]
     return [Z @ rng.normal(size=(3, p)) + rng.normal(size=(n, p)) + 3 for p in widths]
@@ -41,7 +41,7 @@ def many_to_many(seed: int, within: bool = False) -> MultiViewGraph:
 
 
 def assert_same_up_to_scale(ours, theirs, views, scale):
-    """Every axis is the other's times one factor, up to its sign."""
+    """Check that every axis equals the other model's times one factor, up to its sign."""
     left = np.vstack([ours[v] for v in views]).astype(float)
     right = np.vstack([theirs[v] for v in views]).astype(float)
     signs = np.sign((left * right).sum(0))
@@ -83,7 +83,7 @@ def test_cvge_is_two_view_cdmca(within):
 
 
 def test_himfac_minimises_distances_where_cdmca_maximises_inner_products():
-    """HIMFAC's own problem, X^T L X psi = theta X^T D X psi, solved by brute force."""
+    """HIMFAC's problem, X^T L X psi = theta X^T D X psi, is solved by brute force."""
     graph = many_to_many(4, within=True)
     model = HIMFAC(3, shrinkage=0.0).fit(graph)
     W = np.zeros((70, 70))
@@ -165,7 +165,7 @@ def test_approximate_pmvge_is_modified_cdmca_with_scaled_axes():
 
 
 def test_approximate_pmvge_maximises_the_quadratic_likelihood():
-    """The quadratic form written out over all pairs of nodes: no direction leads higher."""
+    """The quadratic likelihood is summed over all pairs of entities."""
     graph = two_views_and_all_pairs(1)
     solution = quadratic_pmvge(graph, 3)
     alpha = solution.alpha
@@ -195,7 +195,7 @@ def test_approximate_pmvge_maximises_the_quadratic_likelihood():
         assert quadratic(psi.detach() + size * psi.detach().abs().mean() * step) < best
 
 
-def test_approximate_pmvge_says_what_is_wrong():
+def test_approximate_pmvge_errors():
     graph = two_views_and_all_pairs(3)
     for alpha in (0, -1.0, float("nan"), "x"):
         with pytest.raises(ParameterError, match="quadratic_pmvge: alpha: expected a number"):
@@ -208,12 +208,12 @@ def test_approximate_pmvge_says_what_is_wrong():
 
 
 def subspace_angle(A: np.ndarray, B: np.ndarray, X: np.ndarray) -> float:
-    """The largest principal angle, in degrees, between the vectors X A and X B."""
+    """Return the largest principal angle, in degrees, between the spans of X A and X B."""
     return float(np.degrees(subspace_angles(X @ A, X @ B)[0]))
 
 
-def test_the_likelihood_estimate_approaches_it_as_the_signal_weakens():
-    """Weights at their expectation, so that only exp's curvature stands between the two."""
+def test_the_likelihood_estimate_approaches_the_closed_form_for_weak_signals():
+    """Weights equal their expectation, so the difference comes from the curvature of exp only."""
     rng = np.random.default_rng(0)
     X = rng.exponential(size=(150, 6))
     X -= X.mean(0)
@@ -237,7 +237,7 @@ def test_the_likelihood_estimate_approaches_it_as_the_signal_weakens():
             random_state=0,
         ).fit(graph)
         mle = np.linalg.lstsq(X, model.embeddings_["node"], rcond=None)[0]
-        assert subspace_angle(mle, truth, X) < 0.1  # it finds what the weights were made from
+        assert subspace_angle(mle, truth, X) < 0.1  # the truth is found
         angles.append(subspace_angle(mle, quadratic_pmvge(graph, 2).weights["node"], X))
     assert angles[0] > 3 * angles[1]
     assert angles[1] > 1.3 * angles[2]

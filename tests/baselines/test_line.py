@@ -1,4 +1,4 @@
-"""LINE: its gradient against autograd, and graphs whose answer is known."""
+"""LINE: its gradient against autograd, and graphs with known structure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import torch
 
 from pmvge import MultiViewGraph
 from pmvge.baselines import LINE
-from pmvge.baselines.line import ascend
-from pmvge.baselines.negatives import Contrast, inner_contrast_loss
+from pmvge.baselines.line import gradient_step
+from pmvge.baselines.negatives import NegativeSamples, inner_product_loss
 from pmvge.errors import DivergedError
 
 
@@ -24,24 +24,26 @@ def fitted(graph: MultiViewGraph, K: int = 8, **settings) -> np.ndarray:
 
 
 @pytest.mark.parametrize("second", [False, True])
-def test_a_step_is_that_of_autograd(second):
+def test_a_step_equals_that_of_autograd(second):
     rng = np.random.default_rng(0)
     Y = torch.randn(9, 4, requires_grad=True, generator=torch.Generator().manual_seed(0))
     C = Y.detach().flip(0).requires_grad_() if second else Y
-    batch = Contrast(rng.integers(9, size=5), rng.integers(9, size=5), rng.integers(9, size=(5, 3)))
+    batch = NegativeSamples(
+        rng.integers(9, size=5), rng.integers(9, size=5), rng.integers(9, size=(5, 3))
+    )
     heads, tails, noise = map(torch.from_numpy, (batch.heads, batch.tails, batch.noise))
-    inner_contrast_loss(Y[heads], C[tails], C[noise]).backward()
-    # The loss is a mean of 5, a step a sum.
+    inner_product_loss(Y[heads], C[tails], C[noise]).backward()
+    # The loss is the mean over 5 links, a step is their sum.
     expected = [T.detach() - 0.1 * 5 * T.grad for T in (Y, C)]
     Y_moved = Y.detach().clone()
     C_moved = C.detach().clone() if second else Y_moved
-    ascend(Y_moved, C_moved, batch, 0.1)
+    gradient_step(Y_moved, C_moved, batch, 0.1)
     for moved, wanted in zip((Y_moved, C_moved), expected, strict=True):
         np.testing.assert_allclose(moved, wanted, atol=1e-6)
 
 
 @pytest.mark.parametrize("order", ["first", "second", "both"])
-def test_two_cliques_come_apart(order):
+def test_two_cliques_are_separated(order):
     one = [(i, j) for i in range(8) for j in range(i + 1, 8)]
     other = [(i + 8, j + 8) for i, j in one]
     rows, cols = zip(*one, *other, (0, 8), strict=True)
@@ -51,8 +53,8 @@ def test_two_cliques_come_apart(order):
     assert min(C[:8, :8].min(), C[8:, 8:].min()) > C[:8, 8:].max()
 
 
-def test_second_order_is_about_shared_neighbours():
-    """Two complete bipartite graphs: the nodes of a side share all neighbours, and no link."""
+def test_second_order_vectors_are_close_for_shared_neighbours():
+    """In a complete bipartite graph, nodes of one side share all neighbours but have no link."""
     block = np.kron([[0, 1], [1, 0]], np.ones((5, 5)))
     W = np.kron(np.eye(2), block)
     graph = MultiViewGraph({"node": 20}, {("node", "node"): W})
@@ -67,15 +69,15 @@ def test_second_order_is_about_shared_neighbours():
     assert first[linked].mean() > first[rest].mean() + 0.5
 
 
-def test_heavy_links_pull_more():
-    """A square whose sides are heavy, light, heavy, light."""
+def test_heavier_links_give_closer_vectors():
+    """The sides of a square have weights heavy, light, heavy, light."""
     links = ([0, 1, 2, 0], [1, 2, 3, 3], [50.0, 1.0, 50.0, 1.0])
     C = cosines(fitted(MultiViewGraph({"node": 4}, {("node", "node"): links}), order="first"))
     assert min(C[0, 1], C[2, 3]) > max(C[1, 2], C[0, 3]) + 0.5
 
 
 @pytest.mark.parametrize("K", [1, 2, 5])
-def test_both_are_halves_of_length_one(K):
+def test_order_both_has_two_halves_of_length_one(K):
     star = MultiViewGraph({"node": 7}, {("node", "node"): ([0] * 5, [1, 2, 3, 4, 5])})
     Y = fitted(star, K, max_steps=20)
     assert Y.shape == (7, K)
@@ -95,7 +97,7 @@ def test_a_hub_in_large_batches_does_not_overshoot():
     assert np.abs(Y).max() < 20
 
 
-def test_divergence_is_told():
+def test_divergence_raises():
     star = MultiViewGraph({"node": 300}, {("node", "node"): ([0] * 299, range(1, 300))})
     with pytest.raises(DivergedError, match=r"learning_rate=1e\+30"):
         fitted(star, learning_rate=1e30)

@@ -1,4 +1,4 @@
-"""Units, constant columns and too many axes: the linear family is not led astray."""
+"""Linear methods with large and small units, constant columns and too many axes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def one_view(X) -> MultiViewGraph:
 
 
 def agreement(model, graph: MultiViewGraph) -> float:
-    """How well inner products tell the weights between the views."""
+    """Return the correlation of inner products with the weights between the views."""
     g = model.embeddings_["a"].astype(float) @ model.embeddings_["b"].astype(float).T
     return np.corrcoef(g.ravel(), graph.links["a", "b"].matrix().toarray().ravel())[0, 1]
 
 
 @pytest.mark.parametrize("method", [*PENCILS, CCA, MCCA])
-def test_more_axes_than_there_are_do_no_harm(method):
+def test_more_axes_than_the_rank_change_nothing(method):
     graph = two_views()
     few = agreement(method(5, shrinkage=0.1).fit(graph), graph)
     many = agreement(method(100, shrinkage=0.1).fit(graph), graph)
@@ -40,7 +40,7 @@ def test_more_axes_than_there_are_do_no_harm(method):
     assert many == pytest.approx(few, abs=0.02)
 
 
-def test_axes_that_tell_linked_nodes_apart_are_left_out():
+def test_axes_of_negative_eigenvalues_are_left_out():
     model = LPP(100, shrinkage=0.0).fit(one_view(np.random.default_rng(2).normal(size=(40, 6))))
     assert (model.eigenvalues_ > 0).all()
     used = len(model.eigenvalues_)
@@ -52,7 +52,7 @@ def test_axes_that_tell_linked_nodes_apart_are_left_out():
 @pytest.mark.parametrize("method", [*PENCILS, CCA, MCCA, KernelCCA])
 @pytest.mark.parametrize("shrinkage", [0.0, 0.1])
 @pytest.mark.parametrize("scale", [1e-6, 1e6, 1e8])
-def test_the_unit_of_a_view_plays_no_part(method, shrinkage, scale):
+def test_results_do_not_depend_on_the_unit_of_a_view(method, shrinkage, scale):
     settings = {"kernel": "linear"} if method is KernelCCA else {}
     shrinkage = max(shrinkage, 0.05) if method is KernelCCA else shrinkage
     plain = method(4, shrinkage=shrinkage, **settings).fit(two_views())
@@ -71,7 +71,7 @@ def test_columns_of_different_units_are_all_used_without_shrinkage():
 
 @pytest.mark.parametrize("shrinkage", [0.0, 0.1])
 @pytest.mark.parametrize("method", [*PENCILS, CCA, MCCA, KernelCCA])
-def test_a_constant_view_says_nothing(method, shrinkage):
+def test_a_constant_view_has_zero_vectors(method, shrinkage):
     graph = two_views()
     constant = MultiViewGraph(
         {"a": np.full((60, 5), 7.3), "b": graph.views["b"]},
@@ -82,7 +82,7 @@ def test_a_constant_view_says_nothing(method, shrinkage):
         assert np.abs(Y).max() < 1e-3
 
 
-def test_constant_features_of_a_single_view_give_zeros():
+def test_constant_features_of_a_single_view_have_zero_vectors():
     model = LPP(3).fit(one_view(np.full((30, 4), 7.3)))
     assert not model.embeddings_["a"].any()
     assert not model.embed("a", np.full((2, 4), 9.0)).any()
@@ -100,7 +100,9 @@ def test_constant_features_of_a_single_view_give_zeros():
     ],
     ids=["constant", "zero", "shifted", "sparse"],
 )
-def test_odd_features_are_finite_both_ways(monkeypatch, wide, shrinkage, X, capfd):
+def test_degenerate_features_have_finite_vectors_in_both_solvers(
+    monkeypatch, wide, shrinkage, X, capfd
+):
     monkeypatch.setattr(linear, "WIDE", wide)
     model = LPP(5, shrinkage=shrinkage).fit(one_view(X))
     assert np.isfinite(model.embeddings_["a"]).all()
@@ -108,7 +110,7 @@ def test_odd_features_are_finite_both_ways(monkeypatch, wide, shrinkage, X, capf
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_view_without_links_takes_no_part():
+def test_a_view_without_links_has_zero_vectors():
     graph = two_views()
     links = graph.links["a", "b"].matrix()
     C = np.random.default_rng(6).normal(size=(7, 3))

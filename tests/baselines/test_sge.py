@@ -1,4 +1,4 @@
-"""Spectral graph embedding against scikit-learn, brute force and the definition."""
+"""Spectral graph embedding against scikit-learn, brute force and its definition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pmvge.baselines.flattening import flatten
 
 
 def random_graph(n: int, seed: int, degree: float = 6.0) -> np.ndarray:
-    """Weights of a connected random graph."""
+    """Return the weights of a connected random graph."""
     rng = np.random.default_rng(seed)
     W = np.triu(rng.random((n, n)) < degree / n, 1) * rng.uniform(0.5, 2.0, (n, n))
     W[np.arange(n - 1), np.arange(1, n)] += 0.5  # a path through all nodes
@@ -25,8 +25,8 @@ def one_view(W: np.ndarray) -> MultiViewGraph:
     return MultiViewGraph({"node": len(W)}, {("node", "node"): W})
 
 
-@pytest.mark.parametrize("n", [60, SMALL + 100])  # written out, and by Lanczos
-def test_it_is_sklearns_spectral_embedding(n):
+@pytest.mark.parametrize("n", [60, SMALL + 100])  # solved as a dense matrix, and by Lanczos
+def test_sge_equals_scikit_learns_spectral_embedding(n):
     W = random_graph(n, seed=0)
     ours = SGE(5, random_state=0).fit(one_view(W)).embeddings_["node"]
     theirs = SpectralEmbedding(5, affinity="precomputed", random_state=0).fit_transform(W)
@@ -49,7 +49,7 @@ def test_the_constraints_hold_and_eigenvalues_are_the_objective():
 
 
 def components(seed: int) -> np.ndarray:
-    """Three components of 40, 25 and 10 nodes, and two nodes without a link."""
+    """Return a graph of components of 40, 25 and 10 nodes, and two nodes without links."""
     blocks = [random_graph(n, seed + n) for n in (25, 40, 10)]
     return sparse.block_diag([*blocks, np.zeros((2, 2))]).toarray()
 
@@ -67,7 +67,7 @@ def test_components_come_first_and_nodes_without_links_are_zero(K):
     for axis in Y[:, : min(K, 2)].T:  # constant on each component
         for part in (slice(0, 25), slice(25, 65), slice(65, 75)):
             assert np.ptp(axis[part]) < 1e-6
-    # The whole spectrum, against numpy on the linked nodes.
+    # All eigenvalues equal numpy's for the linked nodes.
     A = W[:75, :75] / np.sqrt(np.outer(W[:75].sum(1), W[:75].sum(1)))
     theirs = np.sort(1 - np.linalg.eigvalsh(A))[1 : K + 1]
     np.testing.assert_allclose(model.eigenvalues_, theirs, atol=1e-7)
@@ -83,11 +83,11 @@ def test_more_axes_than_nodes_leave_zeros():
 
 def test_views_are_embedded_as_one_graph():
     W = random_graph(50, seed=5)
-    whole = SGE(4, random_state=0).fit(one_view(W)).embeddings_["node"]
+    expected = SGE(4, random_state=0).fit(one_view(W)).embeddings_["node"]
     graph = MultiViewGraph(
         {"a": np.random.default_rng(0).normal(size=(20, 3)), "b": 30},
         {("a", "a"): W[:20, :20], ("b", "a"): W[20:, :20], ("b", "b"): W[20:, 20:]},
     )
     assert (flatten(graph).W.toarray() == W).all()
     parts = SGE(4, random_state=0).fit(graph).embeddings_
-    np.testing.assert_allclose(np.vstack([parts["a"], parts["b"]]), whole, atol=1e-5)
+    np.testing.assert_allclose(np.vstack([parts["a"], parts["b"]]), expected, atol=1e-5)

@@ -1,4 +1,4 @@
-"""DeepWalk and node2vec on graphs whose communities are known."""
+"""DeepWalk and node2vec on graphs with known communities."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytest.importorskip("gensim")
 
 
 def two_cliques(size: int = 8, alone: int = 1) -> MultiViewGraph:
-    """Two cliques, one link between them, and some nodes without links."""
+    """Return a graph of two cliques, one link between them, and some nodes without links."""
     one = [(i, j) for i in range(size) for j in range(i + 1, size)]
     other = [(i + size, j + size) for i, j in one]
     rows, cols = zip(*one, *other, (0, size), strict=True)
@@ -40,15 +40,15 @@ def cosines(Y: np.ndarray) -> np.ndarray:
     ],
     ids=repr,
 )
-def test_two_cliques_come_apart(method):
+def test_two_cliques_are_separated(method):
     Y = method.fit(two_cliques()).embeddings_["node"]
     assert (Y[16] == 0).all()
     C = cosines(Y[:16])
     assert min(C[:8, :8].min(), C[8:, 8:].min()) > C[:8, 8:].max() + 0.1
 
 
-def test_weights_count():
-    """A complete graph of which only the weights have two parts."""
+def test_weights_matter():
+    """The graph is complete, and its weights form two groups."""
     W = np.full((16, 16), 0.02)
     W[:8, :8] = W[8:, 8:] = 1
     np.fill_diagonal(W, 0)
@@ -58,7 +58,7 @@ def test_weights_count():
 
 
 def test_views_are_nodes_of_one_graph():
-    """Users and items in two groups: a user is closer to the items of its own."""
+    """Users and items form two groups; a user is closer to the items of its own group."""
     links = np.kron(np.eye(2), np.ones((6, 4)))
     links[0, 4] = 1
     graph = MultiViewGraph({"user": 12, "item": np.ones((8, 3))}, {("user", "item"): links})
@@ -67,8 +67,8 @@ def test_views_are_nodes_of_one_graph():
     assert C[links > 0].mean() > C[links == 0].mean() + 0.3
 
 
-def test_walks_with_a_large_q_stay_near():
-    """Two cliques with a bridge from every node: a small q takes it often, a large q seldom."""
+def test_walks_with_a_large_q_stay_in_their_clique():
+    """Every node of two cliques has a link to the other; with a large q walks rarely use it."""
     W = np.kron(np.eye(2), np.ones((6, 6))) + np.kron([[0, 1], [1, 0]], np.eye(6))
     np.fill_diagonal(W, 0)
 
@@ -79,7 +79,7 @@ def test_walks_with_a_large_q_stay_near():
     assert crossings(0.2) > 2 * crossings(5.0)
 
 
-def test_a_corpus_is_the_same_each_time_and_starts_from_every_linked_node():
+def test_a_corpus_is_repeatable_and_starts_from_every_linked_node():
     W = sparse.csr_array(np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]], float))
     corpus = Corpus(W, 3, 4, seed=1, p=1.0, q=1.0)
     walks = list(corpus)

@@ -1,4 +1,4 @@
-"""Views of many columns: operators give what matrices give."""
+"""Views with many columns: operators give the same results as matrices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pmvge.errors import GraphError
 
 
 def mixed_graph(seed: int) -> MultiViewGraph:
-    """A dense view, a sparse one and one without features, links within and between."""
+    """Return a graph of a dense, a sparse and a featureless view, with links within and between."""
     rng = np.random.default_rng(seed)
     words = sparse.random_array((60, 80), density=0.1, rng=rng, format="csr")
     return MultiViewGraph(
@@ -28,14 +28,14 @@ def mixed_graph(seed: int) -> MultiViewGraph:
 @pytest.mark.parametrize("constraint", ["links", "nodes"])
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("shrinkage", [0.1, 1.0])
-@pytest.mark.parametrize("dense", [1000, 10])  # blocks factorised as dense ones, and as sparse ones
-def test_both_ways_agree(monkeypatch, constraint, center, shrinkage, dense):
+@pytest.mark.parametrize("dense", [1000, 10])  # factorised as dense or sparse matrices
+def test_operators_and_matrices_agree(monkeypatch, constraint, center, shrinkage, dense):
     graph = mixed_graph(0)
     method = CDMCA(6, constraint=constraint, center=center, shrinkage=shrinkage)
     narrow = method.fit(graph)
     eigenvalues, vectors = narrow.eigenvalues_, narrow.embeddings_
     monkeypatch.setattr(linear, "WIDE", 10)
-    monkeypatch.setattr(wide, "DENSE", dense)
+    monkeypatch.setattr(wide, "MAX_DENSE", dense)
     method.fit(graph)
     np.testing.assert_allclose(method.eigenvalues_, eigenvalues, rtol=1e-8)
     for view in "abc":
@@ -43,7 +43,7 @@ def test_both_ways_agree(monkeypatch, constraint, center, shrinkage, dense):
 
 
 def test_a_large_featureless_graph_is_solved_without_large_matrices():
-    """20,000 one-hot columns: a dense block would take 3 GB. LPP on them is SGE."""
+    """A dense matrix of 20,000 one-hot columns would take 3 GB. LPP on them equals SGE."""
     rng = np.random.default_rng(1)
     n = 20_000
     block = np.arange(n) * 4 // n
@@ -59,13 +59,17 @@ def test_a_large_featureless_graph_is_solved_without_large_matrices():
     assert far > 3 * spread
 
 
-def test_what_would_not_fit_is_refused(monkeypatch):
+def test_too_many_columns_are_refused(monkeypatch):
     graph = mixed_graph(2)
     monkeypatch.setattr(linear, "WIDE", 10)
-    monkeypatch.setattr(wide, "DENSE", 3)
-    with pytest.raises(GraphError, match="CDMCA: view 'a' has 6 dense columns; at most 3"):
+    monkeypatch.setattr(wide, "MAX_DENSE", 3)
+    with pytest.raises(
+        GraphError, match="CDMCA: view 'a': expected at most 3 dense columns, got 6"
+    ):
         CDMCA(3).fit(graph)
-    monkeypatch.setattr(wide, "DENSE", 10)
-    monkeypatch.setattr(wide, "ENTRIES", 20)
-    with pytest.raises(GraphError, match="columns of view 'b' occur together in"):
+    monkeypatch.setattr(wide, "MAX_DENSE", 10)
+    monkeypatch.setattr(wide, "MAX_ENTRIES", 20)
+    with pytest.raises(
+        GraphError, match="view 'b': expected at most 20 pairs of columns that occur together"
+    ):
         CDMCA(3).fit(graph)

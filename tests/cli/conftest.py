@@ -1,4 +1,4 @@
-"""Small tables, models fitted to them, and ways to run a command."""
+"""Small tables, models fitted to them, and fixtures that run a command."""
 
 from __future__ import annotations
 
@@ -17,60 +17,61 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import pmvge.cli
 from pmvge import PMvGE
+from pmvge.cli import main as run_main
+from pmvge.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 QUICK = ("--set", "max_steps=20", "--set", "n_components=8")
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a command said, and how it ended."""
+class Printed:
+    """The exit code and the output of a command."""
 
     code: int
     out: str
     err: str
 
 
-def invoke(*arguments: object, code: int = 0) -> Said:
-    """A command in this process; its errors are raised."""
-    result = CliRunner().invoke(pmvge.cli.app, [str(argument) for argument in arguments])
+def invoke(*arguments: object, code: int = 0) -> Printed:
+    """Run a command in this process; its errors are raised."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == code, result.output
-    return Said(result.exit_code, result.stdout, result.stderr)
+    return Printed(result.exit_code, result.stdout, result.stderr)
 
 
 @pytest.fixture(scope="session")
-def run() -> Callable[..., Said]:
+def run() -> Callable[..., Printed]:
     return invoke
 
 
 @pytest.fixture
-def main(monkeypatch, capsys) -> Callable[..., Said]:
-    """``main()`` itself, in this process: errors become a line and an exit code."""
+def main(monkeypatch, capsys) -> Callable[..., Printed]:
+    """Run ``main()`` in this process: errors become a line and an exit code."""
 
-    def call(*arguments: object) -> Said:
+    def call(*arguments: object) -> Printed:
         monkeypatch.setattr(sys, "argv", ["pmvge", *map(str, arguments)])
         capsys.readouterr()
         with pytest.raises(SystemExit) as end:
-            pmvge.cli.main()
-        return Said(int(end.value.code or 0), *capsys.readouterr())
+            run_main()
+        return Printed(int(end.value.code or 0), *capsys.readouterr())
 
     return call
 
 
 @pytest.fixture
 def refused(main) -> Callable[..., str]:
-    """What ``main()`` says of bad input: one line on the error stream, after notes, if any."""
+    """Run ``main()`` on bad input; return the error, one line on the error stream after notes."""
 
     def call(*arguments: object) -> str:
-        said = main(*arguments)
-        assert said.code == 2, said
-        lines = [line for line in said.err.splitlines() if not line.startswith("note: ")]
-        assert len(lines) == 1, said.err
-        assert lines[0].startswith("pmvge: "), said.err
+        printed = main(*arguments)
+        assert printed.code == 2, printed
+        lines = [line for line in printed.err.splitlines() if not line.startswith("note: ")]
+        assert len(lines) == 1, printed.err
+        assert lines[0].startswith("pmvge: "), printed.err
         return lines[0].removeprefix("pmvge: ")
 
     return call
@@ -82,7 +83,7 @@ def environment() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def shell() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """``python -m pmvge`` as a process of its own."""
+    """Run ``python -m pmvge`` in a new process."""
 
     def call(*arguments: object, before: str = "", cwd: Path | None = None) -> Any:
         start = f"{before}\nfrom pmvge.cli import main\nmain()"
@@ -122,7 +123,7 @@ def table() -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def read() -> Callable[[Path], list[dict[str, str]]]:
-    """The rows of a CSV file, by Python's own reader."""
+    """Read the rows of a CSV file with Python's reader."""
 
     def rows(path: Path) -> list[dict[str, str]]:
         with path.open(newline="") as stream:
@@ -136,7 +137,7 @@ def read() -> Callable[[Path], list[dict[str, str]]]:
 
 @pytest.fixture(scope="session")
 def films(tmp_path_factory) -> Path:
-    """The practice tables, few: 100 users, 60 films, and a pmvge.toml by init."""
+    """The practice tables, small: 100 users, 60 films, and a pmvge.toml by init."""
     spec = importlib.util.spec_from_file_location("films", ROOT / "examples" / "films.py")
     assert spec is not None
     assert spec.loader is not None
@@ -150,7 +151,7 @@ def films(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def tables(films, tmp_path) -> Path:
-    """A copy of the tables, to be spoilt."""
+    """A copy of the tables that a test may change."""
     return Path(shutil.copytree(films, tmp_path / "tables"))
 
 
@@ -163,18 +164,18 @@ def model(films, tmp_path_factory) -> Path:
 
 @pytest.fixture
 def own_model(model, tmp_path) -> Path:
-    """A copy of the model, to be overwritten."""
+    """A copy of the model that a test may overwrite."""
     return Path(shutil.copytree(model, tmp_path / "model"))
 
 
 @pytest.fixture(scope="session")
 def truth(films, model, read) -> Truth:
-    """The model's numbers by brute force, from its vectors and the raw tables."""
+    """The model's numbers computed from its vectors and the raw tables."""
     return Truth(PMvGE.load(model), read(films / "ratings.csv"))
 
 
 class Truth:
-    """Users and films: g, expected weights, and the weights of the training, all dense."""
+    """Dense matrices over users and films: g, expected weights, and weights of the training."""
 
     def __init__(self, model: PMvGE, ratings: list[dict[str, str]]) -> None:
         self.model = model

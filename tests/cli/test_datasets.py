@@ -1,4 +1,4 @@
-"""``pmvge datasets``: what the three commands say, and what they leave on disk."""
+"""``pmvge datasets``: the output of the three commands, and the files they write."""
 
 import hashlib
 import io
@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pmvge.cli import datasets as cli
+import pmvge.datasets
+from pmvge.cli.commands.datasets import app
 from pmvge.datasets import DATASETS, Archive, awa, load_cora, load_digits
 from pmvge.datasets import downloads as downloading
 from pmvge.datasets.registry import has_files, has_md5
@@ -23,7 +24,7 @@ FILES = {"cora.content": CONTENT, "cora.cites": b"31\t7\n7\t100\n"}
 
 
 def run(*arguments: object) -> str:
-    result = CliRunner().invoke(cli.app, [str(a) for a in arguments])
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == 0, result.output
@@ -44,7 +45,7 @@ def publish(monkeypatch, name: str, *archives: Archive) -> None:
 
 @pytest.fixture
 def published(tmp_path, monkeypatch) -> Path:
-    """A small Cora, published on this machine."""
+    """A small Cora at a file URL."""
     archive = tmp_path / "publisher" / "cora.tgz"
     archive.parent.mkdir()
     pack(archive)
@@ -52,20 +53,22 @@ def published(tmp_path, monkeypatch) -> Path:
     publish(
         monkeypatch, "cora", Archive(archive.as_uri(), 10_000, has_files(sums, max_bytes=10_000))
     )
-    monkeypatch.setattr(cli, "fetch", partial(downloading.download, allowed=("file://",)))
+    monkeypatch.setattr(
+        pmvge.datasets, "download", partial(downloading.download, allowed=("file://",))
+    )
     return archive
 
 
 @pytest.fixture
 def data(tmp_path, monkeypatch) -> Path:
-    monkeypatch.setenv("PMVGE_DATA", str(tmp_path / "data [1]"))  # brackets are markup to rich
+    monkeypatch.setenv("PMVGE_DATA", str(tmp_path / "data [1]"))  # brackets are markup for rich
     return tmp_path / "data [1]"
 
 
 # -- list ------------------------------------------------------------------------------------------
 
 
-def test_list_names_every_set_and_says_which_are_here(published, data) -> None:
+def test_list_names_every_set_and_shows_which_are_available(published, data) -> None:
     lines = run("list").splitlines()
     here = {name: next(line for line in lines if f" {name} " in line) for name in DATASETS}
     assert here["digits"].split()[-2] == "yes"
@@ -91,11 +94,11 @@ def test_list_as_json(published, data) -> None:
 # -- download --------------------------------------------------------------------------------------
 
 
-def test_download_puts_the_archive_where_the_loader_looks(published, data) -> None:
-    said = run("download", "cora")
+def test_download_puts_the_archive_where_the_loader_reads(published, data) -> None:
+    printed = run("download", "cora")
     archive = data / "cora" / "cora.tgz"
-    assert f"cora: {archive} ({archive.stat().st_size:,} bytes, verified)" in said
-    assert "but" not in said
+    assert f"cora: {archive} ({archive.stat().st_size:,} bytes, verified)" in printed
+    assert "is read first" not in printed
     assert archive.read_bytes() == published.read_bytes()
     assert load_cora().graph.n_links == 2
 
@@ -106,7 +109,7 @@ def test_download_into_another_folder(published, data, tmp_path) -> None:
     assert not data.exists()
 
 
-def test_what_is_there_is_fetched_again_only_by_force(published, data) -> None:
+def test_an_available_set_is_downloaded_again_only_by_force(published, data) -> None:
     run("download", "cora")
     archive = data / "cora" / "cora.tgz"
     archive.write_bytes(b"damaged")
@@ -116,14 +119,14 @@ def test_what_is_there_is_fetched_again_only_by_force(published, data) -> None:
     assert archive.read_bytes() == published.read_bytes()
 
 
-def test_download_says_if_something_else_is_read_first(published, data) -> None:
+def test_download_names_a_file_that_is_read_first(published, data) -> None:
     (data / "cora").mkdir(parents=True)
     (data / "cora" / "cora.zip").touch()
-    said = run("download", "cora", "--force")
-    assert f"but what is read first is {data / 'cora' / 'cora.zip'}" in said
+    printed = run("download", "cora", "--force")
+    assert f"note: {data / 'cora' / 'cora.zip'} is read first; remove it" in printed
 
 
-def test_there_is_nothing_to_download_of_digits(data) -> None:
+def test_digits_need_no_download(data) -> None:
     assert "digits comes with scikit-learn: there is nothing to download" in run(
         "download", "digits", "--force"
     )
@@ -139,31 +142,31 @@ def test_a_wrong_archive_leaves_the_old_one(published, data) -> None:
     assert [path.read_bytes() for path in (data / "cora").iterdir()] == [old]
 
 
-def test_an_archive_beyond_the_sets_limit_is_refused(published, data, monkeypatch) -> None:
+def test_an_archive_above_the_size_limit_is_refused(published, data, monkeypatch) -> None:
     (archive,) = DATASETS["cora"].archives
     publish(monkeypatch, "cora", replace(archive, max_bytes=10))
     with pytest.raises(InputError, match="expected at most 10 bytes"):
         run("download", "cora")
 
 
-def test_where_nothing_is_reached_one_is_told_what_to_do(published, data) -> None:
+def test_a_failed_download_says_where_to_put_the_archive(published, data) -> None:
     published.unlink()
     with pytest.raises(InputError) as caught:
         run("download", "cora")
     assert published.as_uri() in str(caught.value)
-    assert str(caught.value).endswith(f"put it at {data / 'cora' / 'cora.tgz'}")
+    assert str(caught.value).endswith(f"save it as {data / 'cora' / 'cora.tgz'}")
 
 
-def test_without_the_tests_leave_only_https_is_fetched(published, data, monkeypatch) -> None:
-    monkeypatch.setattr(cli, "fetch", downloading.download)
+def test_only_https_is_downloaded(published, data, monkeypatch) -> None:
+    monkeypatch.setattr(pmvge.datasets, "download", downloading.download)
     with pytest.raises(InputError, match="starts with https://"):
         run("download", "cora")
 
 
-def test_the_bar_is_for_terminals(published, data, monkeypatch) -> None:
+def test_the_bar_is_shown_on_terminals_only(published, data, monkeypatch) -> None:
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     assert "0:00" not in run("download", "cora")
-    monkeypatch.setenv("FORCE_COLOR", "1")  # to rich, a terminal
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes the output for a terminal
     assert "0:00" in run("download", "cora", "--force")
 
 
@@ -187,7 +190,7 @@ ANIMALS = {
 
 @pytest.fixture
 def animals(tmp_path, monkeypatch) -> dict[str, Path]:
-    """A small AwA2, published on this machine: three images of two numbers."""
+    """A small AwA2 at file URLs: three images with two features each."""
     paths = {name: tmp_path / "publisher" / name for name in ANIMALS}
     (tmp_path / "publisher").mkdir()
     for name, path in paths.items():
@@ -195,7 +198,9 @@ def animals(tmp_path, monkeypatch) -> dict[str, Path]:
             for file, text in ANIMALS[name].items():
                 archive.writestr(f"Animals_with_Attributes2/{file}", text)
     publish_zips(monkeypatch, paths)
-    monkeypatch.setattr(cli, "fetch", partial(downloading.download, allowed=("file://",)))
+    monkeypatch.setattr(
+        pmvge.datasets, "download", partial(downloading.download, allowed=("file://",))
+    )
     monkeypatch.setitem(awa.COLUMNS, "awa2", 2)
     return paths
 
@@ -213,13 +218,14 @@ def names(folder: Path) -> list[str]:
 UNPACKED = "Animals_with_Attributes2"
 
 
-def test_archives_are_fetched_and_unpacked_where_the_loaders_look(animals, data) -> None:
-    said = run("download", "awa2")
+def test_archives_are_downloaded_and_unpacked_where_the_loaders_read(animals, data) -> None:
+    printed = run("download", "awa2")
     folder = data / "awa2"
     for name in animals:
-        assert f"awa2: {folder / name} ({animals[name].stat().st_size:,} bytes, verified)\n" in said
-    assert f"unpacked in {folder / UNPACKED}; what it was unpacked from may be removed\n" in said
-    assert "but what" not in said
+        size = animals[name].stat().st_size
+        assert f"awa2: {folder / name} ({size:,} bytes, verified)\n" in printed
+    assert f"unpacked in {folder / UNPACKED}; the archives may be removed\n" in printed
+    assert "is read first" not in printed
     assert names(folder) == [UNPACKED, *animals]
     level = awa.load_attributes()
     assert awa.load_images("awa2", level.classes).names == ("b.jpg", "a.jpg", "c.jpg")
@@ -245,32 +251,36 @@ def test_an_unpacked_set_is_described(animals, data, tmp_path) -> None:
 def test_each_archive_has_its_bar(animals, data, monkeypatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "200")
-    said = run("download", "awa2")
-    bars = [line for line in said.splitlines() if "0:00" in line]
+    printed = run("download", "awa2")
+    bars = [line for line in printed.splitlines() if "0:00" in line]
     assert all(any(name in line for line in bars) for name in animals)
 
 
-def test_damage_is_found_by_the_sum_and_nothing_is_left(animals, data) -> None:
+def test_a_damaged_archive_is_refused_and_not_kept(animals, data) -> None:
     animals["AwA2-base.zip"].write_bytes(animals["AwA2-base.zip"].read_bytes() + b"x")
-    message = r"AwA2-base.zip: not the file that was expected: expected MD5 \w{32}, got \w{32}$"
+    message = (
+        r"AwA2-base.zip: the download is not the expected file: expected MD5 \w{32}, got \w{32}$"
+    )
     with pytest.raises(InputError, match=message):
         run("download", "awa2")
     assert not data.exists()
 
 
-def test_what_came_whole_is_not_fetched_again(animals, data) -> None:
+def test_a_complete_archive_is_not_downloaded_again(animals, data) -> None:
     right = animals["AwA2-features.zip"].read_bytes()
     animals["AwA2-features.zip"].write_bytes(right[:-1])
-    with pytest.raises(InputError, match=r"AwA2-features.zip: not the file that was expected"):
+    with pytest.raises(
+        InputError, match=r"AwA2-features.zip: the download is not the expected file"
+    ):
         run("download", "awa2")
     assert names(data / "awa2") == ["AwA2-base.zip"]
     animals["AwA2-features.zip"].write_bytes(right)
-    animals["AwA2-base.zip"].unlink()  # could not be fetched any more
+    animals["AwA2-base.zip"].unlink()  # cannot be downloaded any more
     run("download", "awa2")
     assert awa.load_awa2(data / "awa2").n_links == 5
 
 
-def test_archives_that_were_put_there_by_hand(animals, data) -> None:
+def test_archives_that_were_downloaded_by_hand_are_used(animals, data) -> None:
     (data / "awa2").mkdir(parents=True)
     for name, path in animals.items():
         path.rename(data / "awa2" / name)
@@ -280,16 +290,16 @@ def test_archives_that_were_put_there_by_hand(animals, data) -> None:
     assert awa.load_awa2(data / "awa2").n_links == 5  # still there
 
 
-def test_a_wrong_archive_that_was_put_there_is_replaced_and_that_is_said(animals, data) -> None:
+def test_a_wrong_archive_in_the_folder_is_replaced_with_a_note(animals, data) -> None:
     (data / "awa2").mkdir(parents=True)
     wrong = data / "awa2" / "AwA2-base.zip"
     wrong.write_bytes(b"damaged")
-    said = run("download", "awa2")
-    assert f"{wrong} is not the file that was expected: expected MD5 " in said
+    printed = run("download", "awa2")
+    assert f"{wrong} is not the expected file: expected MD5 " in printed
     assert wrong.read_bytes() == animals["AwA2-base.zip"].read_bytes()
 
 
-def test_an_archive_that_is_refused_leaves_the_older_folder(animals, data, monkeypatch) -> None:
+def test_a_refused_archive_leaves_the_older_folder(animals, data, monkeypatch) -> None:
     run("download", "awa2")
     with zipfile.ZipFile(animals["AwA2-features.zip"], "a") as archive:
         archive.writestr("../../evil", "x")
@@ -301,32 +311,32 @@ def test_an_archive_that_is_refused_leaves_the_older_folder(animals, data, monke
     assert names(data / "awa2") == [UNPACKED, *animals]
 
 
-def test_download_says_if_other_files_are_read_first(animals, data) -> None:
+def test_download_names_other_files_that_are_read_first(animals, data) -> None:
     for files in ANIMALS.values():
         for name, text in files.items():
             path = data / "awa2" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-    said = run("download", "awa2", "--force")
-    assert f"but what is read first is {data / 'awa2'}: remove that" in said
+    printed = run("download", "awa2", "--force")
+    assert f"note: {data / 'awa2'} is read first; remove it" in printed
 
 
 # -- describe --------------------------------------------------------------------------------------
 
 
-def test_describe_shows_where_a_set_would_be(published, data, tmp_path) -> None:
-    said = run("describe", "cora")
-    assert "2,708 papers" in said
-    assert f"not in {data / 'cora'}; get it with: pmvge datasets download cora\n" in said
+def test_describe_shows_where_a_set_is_searched_for(published, data, tmp_path) -> None:
+    printed = run("describe", "cora")
+    assert "2,708 papers" in printed
+    assert f"not in {data / 'cora'}; get it with: pmvge datasets download cora\n" in printed
     other = run("describe", "cora", "--folder", tmp_path / "of mine")
     assert f"download cora --folder '{tmp_path / 'of mine'}'\n" in other
 
 
-def test_describe_shows_the_graph_of_a_set_that_is_here(published, data) -> None:
+def test_describe_shows_the_graph_of_an_available_set(published, data) -> None:
     run("download", "cora")
-    said = run("describe", "cora")
-    assert f"found: {data / 'cora' / 'cora.tgz'}\n" in said
-    assert repr(load_cora().graph) in said
+    printed = run("describe", "cora")
+    assert f"found: {data / 'cora' / 'cora.tgz'}\n" in printed
+    assert repr(load_cora().graph) in printed
 
 
 def test_describe_as_json(published, data, tmp_path) -> None:
@@ -344,9 +354,9 @@ def test_describe_as_json(published, data, tmp_path) -> None:
 
 def test_describe_digits(data) -> None:
     train, _ = load_digits()
-    said = run("describe", "digits")
-    assert "comes with scikit-learn" in said
-    assert repr(train.graph) in said
+    printed = run("describe", "digits")
+    assert "comes with scikit-learn" in printed
+    assert repr(train.graph) in printed
     graph = json.loads(run("describe", "digits", "--json"))["graph"]
     assert graph["views"]["image"] == {"nodes": 1348, "features": [64]}
     assert graph["views"]["name"] == {"nodes": 10, "features": None}

@@ -1,4 +1,4 @@
-"""``pmvge embed``: raw rows to vectors in a file, in chunks, all or nothing."""
+"""``pmvge embed``: rows of a table to vectors in a file, in chunks and atomically."""
 
 import json
 
@@ -19,9 +19,9 @@ def embed(run, model, view, table, output, *flags):
 
 def test_vectors_are_those_of_the_model(run, model, films, tmp_path):
     later, output = films / "later" / "new_users.csv", tmp_path / "new" / "vectors.parquet"
-    said = embed(run, model, "users", later, output)
-    told = f"20 rows of users: vectors of 8 numbers in {output}, columns id and vector\n"
-    assert said.out == told
+    printed = embed(run, model, "users", later, output)
+    message = f"20 rows of users: vectors of 8 numbers in {output}, columns id and vector\n"
+    assert printed.out == message
     found = Embeddings.load(output)
     loaded = PMvGE.load(model)
     ids, X = rows_of(loaded.tables_, "users", later)
@@ -30,14 +30,14 @@ def test_vectors_are_those_of_the_model(run, model, films, tmp_path):
     assert [p.name for p in output.parent.iterdir()] == [output.name]
 
 
-def test_rows_of_the_training_come_back_as_they_were(run, model, films, tmp_path):
+def test_rows_of_the_training_have_the_vectors_of_the_training(run, model, films, tmp_path):
     embed(run, model, "films", films / "films.csv", tmp_path / "v.parquet")
     found, loaded = Embeddings.load(tmp_path / "v.parquet"), PMvGE.load(model)
     assert found.ids.tolist() == loaded.ids_["films"].tolist()
     np.testing.assert_allclose(found.vectors, loaded.embeddings_["films"], atol=1e-5)
 
 
-def test_any_tool_can_read_the_file(run, paper_model, papers, tmp_path):
+def test_the_file_is_plain_parquet(run, paper_model, papers, tmp_path):
     embed(run, paper_model, "papers", papers / "papers.csv", tmp_path / "v.parquet")
     read = parquet.read_table(tmp_path / "v.parquet").to_pydict()
     assert read["id"] == list(range(1000, 1350, 7))  # integers stay integers
@@ -48,27 +48,29 @@ def test_any_tool_can_read_the_file(run, paper_model, papers, tmp_path):
 def test_chunks_are_read_embedded_and_written_one_by_one(
     run, model, paper_model, films, papers, tmp_path, monkeypatch, view
 ):
-    place, table = {
+    folder, table = {
         "users": (model, films / "users.csv"),
         "papers": (paper_model, papers / "papers.csv"),
     }[view]
-    embed(run, place, view, table, tmp_path / "whole.parquet")
+    embed(run, folder, view, table, tmp_path / "at_once.parquet")
     sizes = []
     usual = PMvGE.embed
 
-    def watched(self, view, X):
+    def embed_and_count(self, view, X):
         sizes.append(X.shape[0])
         return usual(self, view, X)
 
     monkeypatch.setattr(recipe, "BATCH", 7)
-    monkeypatch.setattr(PMvGE, "embed", watched)
-    embed(run, place, view, table, tmp_path / "parts.parquet")
+    monkeypatch.setattr(PMvGE, "embed", embed_and_count)
+    embed(run, folder, view, table, tmp_path / "parts.parquet")
     assert max(sizes) == 7
     assert parquet.ParquetFile(tmp_path / "parts.parquet").num_row_groups == len(sizes) > 5
-    whole, parts = (Embeddings.load(tmp_path / f"{name}.parquet") for name in ("whole", "parts"))
-    assert parts.ids.tolist() == whole.ids.tolist()
-    assert parts.ids.dtype == whole.ids.dtype
-    np.testing.assert_allclose(parts.vectors, whole.vectors, atol=1e-5)
+    at_once, parts = (
+        Embeddings.load(tmp_path / f"{name}.parquet") for name in ("at_once", "parts")
+    )
+    assert parts.ids.tolist() == at_once.ids.tolist()
+    assert parts.ids.dtype == at_once.ids.dtype
+    np.testing.assert_allclose(parts.vectors, at_once.vectors, atol=1e-5)
 
 
 def test_a_failure_in_a_late_chunk_leaves_the_old_file(
@@ -78,28 +80,28 @@ def test_a_failure_in_a_late_chunk_leaves_the_old_file(
     embed(run, model, "users", films / "later" / "new_users.csv", output)
     before = output.read_bytes()
     rows = [tuple(row.values()) for row in read(films / "users.csv")]
-    spoilt = table(tmp_path / "t" / "x.csv", ("user_id", "age", "country", "likes"), rows)
-    with spoilt.open("a", newline="") as stream:
+    invalid = table(tmp_path / "t" / "x.csv", ("user_id", "age", "country", "likes"), rows)
+    with invalid.open("a", newline="") as stream:
         stream.write(",33,de,I have no id\r\n")
     monkeypatch.setattr(recipe, "BATCH", 10)
     with pytest.raises(TableError, match="empty id"):
-        embed(run, model, "users", spoilt, output)
+        embed(run, model, "users", invalid, output)
     assert output.read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["t", "v.parquet"]
 
 
-def test_strange_values_are_said_once(run, model, table, tmp_path):
+def test_missing_and_unknown_values_are_one_note_per_column(run, model, table, tmp_path):
     columns = ("user_id", "age", "country", "likes")
     rows = [(f"n{i}", "" if i % 2 else 30, "atlantis", "I like dragon") for i in range(10)]
-    place = table(tmp_path / "new.csv", columns, rows)
-    said = embed(run, model, "users", place, tmp_path / "v.parquet", "--json")
+    path = table(tmp_path / "new.csv", columns, rows)
+    printed = embed(run, model, "users", path, tmp_path / "v.parquet", "--json")
     notes = [
         "view users: 5 values of 'age' are missing: filled in",
-        "view users: 10 values of 'country' were not seen in training: taken for none of the known"
-        " ones",
+        "view users: 10 values of 'country' were not seen in training: treated as none of the"
+        " known values",
     ]
-    assert said.err.splitlines() == [f"note: {note}" for note in notes]
-    assert json.loads(said.out) == {
+    assert printed.err.splitlines() == [f"note: {note}" for note in notes]
+    assert json.loads(printed.out) == {
         "output": str(tmp_path / "v.parquet"),
         "rows": 10,
         "n_components": 8,
@@ -110,8 +112,8 @@ def test_strange_values_are_said_once(run, model, table, tmp_path):
 
 def test_rows_without_the_id_column_are_numbered(run, model, table, tmp_path):
     rows = [(30, "de", "I like dragon"), (40, "fr", "I like robot")]
-    place = table(tmp_path / "new.csv", ("age", "country", "likes"), rows)
-    embed(run, model, "users", place, tmp_path / "v.parquet")
+    path = table(tmp_path / "new.csv", ("age", "country", "likes"), rows)
+    embed(run, model, "users", path, tmp_path / "v.parquet")
     assert Embeddings.load(tmp_path / "v.parquet").ids.tolist() == [0, 1]
 
 
@@ -135,7 +137,7 @@ def test_the_output_is_a_parquet_file(run, model, films, tmp_path):
 def test_views_and_columns_are_checked(run, model, films, table, tmp_path):
     with pytest.raises(TableError, match="unknown view 'film': expected one of 'films'"):
         embed(run, model, "film", films / "films.csv", tmp_path / "v.parquet")
-    place = table(tmp_path / "new.csv", ("user_id", "aged", "country", "likes"), [("n", 1, 2, 3)])
+    path = table(tmp_path / "new.csv", ("user_id", "aged", "country", "likes"), [("n", 1, 2, 3)])
     with pytest.raises(TableError, match=r"no column 'age'.*'aged'"):
-        embed(run, model, "users", place, tmp_path / "v.parquet")
+        embed(run, model, "users", path, tmp_path / "v.parquet")
     assert not (tmp_path / "v.parquet").exists()

@@ -19,27 +19,27 @@ METRICS = ("roc_auc", "average_precision", "recall@10", "ndcg@10", "poisson_devi
 COUNTS = ("links", "queries", "pairs", "observed")
 
 
-def by_hand(g, mu, W, judged, k=10):
-    """The metrics of weights W (n, m) at the judged pairs, one by one."""
-    W = np.where(judged, W, 0)
+def by_hand(g, mu, W, scored, k=10):
+    """Return the metrics of weights W (n, m) at the scored pairs, computed one by one."""
+    W = np.where(scored, W, 0)
     asking = np.flatnonzero(W.sum(1) > 0)
     recalls, gains = [], []
     for i in asking:
-        scores, weights = g[i, judged[i]], W[i, judged[i]]
+        scores, weights = g[i, scored[i]], W[i, scored[i]]
         top = np.argsort(-scores)[:k]
         recalls.append((weights[top] > 0).sum() / (weights > 0).sum())
         gains.append(ndcg_score(weights[None], scores[None], k=k))
     return {
         "links": int((W > 0).sum()),
         "queries": len(asking),
-        "pairs": int(judged.sum()),
+        "pairs": int(scored.sum()),
         "observed": W.sum(),
-        "roc_auc": roc_auc_score(W[judged] > 0, g[judged]),
-        "average_precision": average_precision_score(W[judged] > 0, g[judged]),
+        "roc_auc": roc_auc_score(W[scored] > 0, g[scored]),
+        "average_precision": average_precision_score(W[scored] > 0, g[scored]),
         f"recall@{k}": np.mean(recalls),
         f"ndcg@{k}": np.mean(gains),
-        "poisson_deviance": mean_poisson_deviance(W[judged], mu[judged]),
-        "expected_over_observed": mu[judged].sum() / W[judged].sum(),
+        "poisson_deviance": mean_poisson_deviance(W[scored], mu[scored]),
+        "expected_over_observed": mu[scored].sum() / W[scored].sum(),
     }
 
 
@@ -76,7 +76,7 @@ def test_the_numbers_are_those_of_sklearn(run, model, held_out, truth, held):
     )
 
 
-def test_include_known_judges_all_pairs(run, model, held_out, truth, held):
+def test_include_known_scores_all_pairs(run, model, held_out, truth, held):
     results = evaluated(run, model, "--links", held_out, "--include-known")
     exposure = held.sum() / truth.W.sum()
     everything = np.ones_like(held, dtype=bool)
@@ -85,7 +85,7 @@ def test_include_known_judges_all_pairs(run, model, held_out, truth, held):
     assert results["overall"]["pairs"] == held.size
 
 
-def test_length_and_exposure_are_as_asked(run, model, held_out, truth, held):
+def test_length_and_exposure_are_options(run, model, held_out, truth, held):
     flags = ("--links", held_out, "-k", 3, "--exposure", 0.5)
     results = evaluated(run, model, *flags)
     expected = by_hand(truth.g, 0.5 * truth.mu, held, truth.W == 0, k=3)
@@ -114,40 +114,41 @@ def test_links_within_a_view(run, paper_model, papers, read):
 # -- which views ------------------------------------------------------------------------------
 
 
-def test_the_pair_is_told_by_the_columns_or_named_in_either_order(run, model, held_out):
+def test_the_pair_is_found_by_the_columns_or_named_in_either_order(run, model, held_out):
     results = evaluated(run, model, "--links", held_out)
     assert evaluated(run, model, "--links", held_out, "--pair", "users,films") == results
     turned = evaluated(run, model, "--links", held_out, "--pair", "films,users")
     assert list(turned["pairs"]) == ["films,users"]
-    (one,), (other,) = results["pairs"].values(), turned["pairs"].values()
+    (named,), (other,) = results["pairs"].values(), turned["pairs"].values()
     for same in ("links", "roc_auc", "average_precision", "poisson_deviance", "exposure"):
-        assert other[same] == pytest.approx(one[same], rel=1e-5)
-    assert other["queries"] != one["queries"]
+        assert other[same] == pytest.approx(named[same], rel=1e-5)
+    assert other["queries"] != named["queries"]
 
 
-def test_a_table_that_might_be_either_needs_the_pair(run, model, table, tmp_path, refused):
+def test_an_ambiguous_table_needs_the_pair(run, model, table, tmp_path, refused):
     rows = [("u00001", "f00001", 3, "western")]
     both = table(tmp_path / "both.csv", ("user_id", "film_id", "stars", "genre"), rows)
-    said = refused("evaluate", model, "--links", both)
-    assert said == f"{both}: links of which views? Say --pair films,genre or users,films"
+    printed = refused("evaluate", model, "--links", both)
+    expected = "its columns do not identify the views; pass --pair films,genre or users,films"
+    assert printed == f"{both}: {expected}"
     results = evaluated(run, model, "--links", both, "--pair", "films,genre", "--include-known")
     assert set(results["pairs"]) == {"films,genre"}
 
 
-def test_several_tables_are_judged_pair_by_pair_and_together(run, model, films, held_out, table):
+def test_several_tables_are_scored_by_pair_and_overall(run, model, films, held_out, table):
     genres = films / "film_genres.csv"
     flags = ("--links", held_out, "--links", genres, "--include-known")
     results = evaluated(run, model, *flags)
     assert set(results["pairs"]) == {"users,films", "films,genre"}
-    one, two = results["pairs"].values()
+    first, second = results["pairs"].values()
     both = results["overall"]
     for count in COUNTS:
-        assert both[count] == one[count] + two[count]
-    weighted = one["links"] * one["roc_auc"] + two["links"] * two["roc_auc"]
+        assert both[count] == first[count] + second[count]
+    weighted = first["links"] * first["roc_auc"] + second["links"] * second["roc_auc"]
     assert both["roc_auc"] == pytest.approx(weighted / both["links"])
 
 
-def test_two_tables_of_one_pair_are_one(run, model, held_out, read, table, tmp_path):
+def test_two_tables_of_one_pair_are_merged(run, model, held_out, read, table, tmp_path):
     rows = [tuple(row.values()) for row in read(held_out)]
     columns = ("user_id", "film_id", "stars")
     first = table(tmp_path / "first.csv", columns, rows[:40])
@@ -163,11 +164,15 @@ def test_two_tables_of_one_pair_are_one(run, model, held_out, read, table, tmp_p
         (("--pair", "users,film"), InputError, "expected films,genre or users,films"),
         (("--pair", "users"), InputError, "no links of 'users' in training"),
         (("--pair", "users,genre"), InputError, "no links of 'users,genre' in training"),
-        (("--pair", "users,films", "--pair", "films,genre"), ParameterError, "2 of them, but 1"),
-        (("--exposure", "0"), InputError, "exposure must be a positive number"),
+        (
+            ("--pair", "users,films", "--pair", "films,genre"),
+            ParameterError,
+            "at most one for each --links, got 2 for 1",
+        ),
+        (("--exposure", "0"), InputError, "exposure: expected a positive number"),
     ],
 )
-def test_what_cannot_be_judged_is_told(run, model, held_out, flags, error, says):
+def test_invalid_options_are_errors(run, model, held_out, flags, error, says):
     with pytest.raises(error, match=says):
         run("evaluate", model, "--links", held_out, *flags)
 
@@ -175,21 +180,21 @@ def test_what_cannot_be_judged_is_told(run, model, held_out, flags, error, says)
 # -- rows that cannot be used ------------------------------------------------------------------
 
 
-def test_rows_of_strangers_are_a_note_or_with_strict_an_error(run, model, table, tmp_path):
+def test_rows_with_unknown_ids_are_a_note_or_with_strict_an_error(run, model, table, tmp_path):
     rows = [("u00001", "f00001", 3), ("nobody", "f00001", 2), ("u00002", "f00009", 0)]
-    place = table(tmp_path / "some.csv", ("user_id", "film_id", "stars"), rows)
-    said = run("evaluate", model, "--links", place, "--include-known", "--json")
-    assert json.loads(said.out)["overall"]["links"] == 1
-    told = "MOST ROWS DROPPED, 2 of 3 rows dropped: 1 with an unknown id, 1 with weight zero"
-    assert told in said.err
+    path = table(tmp_path / "some.csv", ("user_id", "film_id", "stars"), rows)
+    printed = run("evaluate", model, "--links", path, "--include-known", "--json")
+    assert json.loads(printed.out)["overall"]["links"] == 1
+    message = "MOST ROWS DROPPED, 2 of 3 rows dropped: 1 with an unknown id, 1 with weight zero"
+    assert message in printed.err
     with pytest.raises(InputError, match=r"2 of 3 rows dropped: .*--strict allows none"):
-        run("evaluate", model, "--links", place, "--strict")
+        run("evaluate", model, "--links", path, "--strict")
 
 
-def test_links_of_the_training_are_told_and_left_out(run, model, held_out, held, truth, films):
+def test_links_of_the_training_are_left_out_with_a_note(run, model, held_out, held, truth, films):
     both = int(((held > 0) & (truth.W > 0)).sum())
-    said = run("evaluate", model, "--links", held_out)
-    assert f"links users,films: {both} of {(held > 0).sum()} were in training" in said.err
+    printed = run("evaluate", model, "--links", held_out)
+    assert f"links users,films: {both} of {(held > 0).sum()} were in training" in printed.err
     assert (
         "were in training" not in run("evaluate", model, "--links", held_out, "--include-known").err
     )
@@ -198,17 +203,17 @@ def test_links_of_the_training_are_told_and_left_out(run, model, held_out, held,
 
 
 def test_the_columns_are_those_of_the_training(run, paper_model, table, tmp_path):
-    place = table(tmp_path / "some.csv", ("citing", "sited"), [(1000, 1007)])
+    path = table(tmp_path / "some.csv", ("citing", "sited"), [(1000, 1007)])
     with pytest.raises(TableError, match=r"no column 'cited'.*'sited'"):
-        run("evaluate", paper_model, "--links", place)
+        run("evaluate", paper_model, "--links", path)
 
 
 def test_the_table_shows_the_numbers(run, model, held_out):
     result = evaluated(run, model, "--links", held_out)["overall"]
-    said = run("evaluate", model, "--links", held_out).out
-    (row,) = [line for line in said.splitlines() if line.startswith("│users - films")]
+    printed = run("evaluate", model, "--links", held_out).out
+    (row,) = [line for line in printed.splitlines() if line.startswith("│users - films")]
     assert f"{result['roc_auc']:.3f}" in row
     assert f"{result['recall@10']:.3f}" in row
-    assert "recall@10" in said  # in one piece, on 80 columns
-    assert "deviance" in said
-    assert f"users,films: {result['links']} links of {result['queries']} queries" in said
+    assert "recall@10" in printed  # in one piece, on 80 columns
+    assert "deviance" in printed
+    assert f"users,films: {result['links']} links of {result['queries']} queries" in printed

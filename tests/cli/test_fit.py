@@ -1,14 +1,14 @@
-"""``pmvge fit``: flags and files, settings, held-out links, and what is left on disk."""
+"""``pmvge fit``: flags and files, settings, held-out links, and the files it writes."""
 
 import json
 import shutil
-import sys
 
 import numpy as np
 import pytest
 
+import pmvge.model
 from pmvge import PMvGE
-from pmvge.cli.common import parse_settings
+from pmvge.cli.models import parse_settings
 from pmvge.errors import ParameterError, TableError
 from pmvge.model import load_background
 from pmvge.tables import read_graph
@@ -18,7 +18,7 @@ QUICK = ("--set", "max_steps=20", "--set", "n_components=8")
 
 @pytest.fixture
 def flags(films):
-    """The tables by flags, with nothing said about their columns."""
+    """The tables by flags, without any option for their columns."""
     return (
         "--view",
         f"films={films / 'films.csv'}",
@@ -38,10 +38,10 @@ def fitted(run, output, *arguments):
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def test_flags_guess_as_init_does_and_say_so(run, films, flags, tmp_path):
-    said = run("fit", *flags, "-o", tmp_path / "flags", *QUICK)
+def test_flags_guess_as_init_does_and_print_the_guesses(run, films, flags, tmp_path):
+    printed = run("fit", *flags, "-o", tmp_path / "flags", *QUICK)
     init = run("init", films, "-o", tmp_path / "x.toml").out.split("\n\n")[0]
-    guessed = [line for line in said.out.splitlines() if line.startswith(("view ", "links "))]
+    guessed = [line for line in printed.out.splitlines() if line.startswith(("view ", "links "))]
     assert [line.replace(f"{films}/", "") for line in guessed] == init.splitlines()
     run("fit", films / "pmvge.toml", "-o", tmp_path / "file", *QUICK)
     by_flags, by_file = PMvGE.load(tmp_path / "flags"), PMvGE.load(tmp_path / "file")
@@ -99,26 +99,26 @@ def test_the_project_file_is_pmvge_toml_by_default(run, tables, monkeypatch):
         (("--links", "a,b=x.csv", "--view", "a=y.csv:key=k"), "unknown option 'key': expected id"),
     ],
 )
-def test_flags_that_make_no_sense_are_told(run, tmp_path, given, says):
+def test_invalid_flags_are_errors(run, tmp_path, given, says):
     with pytest.raises(ParameterError, match=says):
         run("fit", *given, "-o", tmp_path)
 
 
-# -- what comes out --------------------------------------------------------------------------------
+# -- results ---------------------------------------------------------------------------------------
 
 
-def test_fit_says_where_the_model_is_and_what_it_scored(run, films, tmp_path, read):
-    said = run("fit", films / "pmvge.toml", "-o", tmp_path / "my [red] model", *QUICK)
-    assert f"Model: {tmp_path / 'my [red] model'}. Next: pmvge report '{tmp_path}" in said.out
-    assert "Held-out links (those that stopped the training)" in said.out
+def test_fit_prints_the_model_folder_and_the_scores(run, films, tmp_path, read):
+    printed = run("fit", films / "pmvge.toml", "-o", tmp_path / "my [red] model", *QUICK)
+    assert f"Model: {tmp_path / 'my [red] model'}. Next: pmvge report '{tmp_path}" in printed.out
+    assert "Held-out links (used for early stopping)" in printed.out
     for word in ("AUC", "AP", "recall@10", "nDCG@10", "deviance", "E/O", "overall"):
-        assert word in said.out
+        assert word in printed.out
     missing = sum(row["year"] == "" for row in read(films / "films.csv"))
-    assert said.err.startswith("note: view films: missing values, ")
-    assert said.err.endswith(f": 'year' {missing}\n")
+    assert printed.err.startswith("note: view films: missing values, ")
+    assert printed.err.endswith(f": 'year' {missing}\n")
 
 
-def test_the_json_is_all_there_is(run, films, tmp_path):
+def test_json_has_the_documented_shape(run, films, tmp_path):
     results = fitted(run, tmp_path, films / "pmvge.toml")
     assert set(results) == {"model", "seconds", "steps", "pairs", "overall"}
     assert results["model"] == str(tmp_path)
@@ -153,17 +153,17 @@ def test_without_validation_all_links_are_trained_on(run, films, tmp_path):
     assert {pair: links.total for pair, links in kept.links.items()} == {
         pair: links.total for pair, links in graph.links.items()
     }
-    said = run("fit", films / "pmvge.toml", "-o", tmp_path, *QUICK, "--validation", 0).out
-    assert "Held-out links" not in said
+    printed = run("fit", films / "pmvge.toml", "-o", tmp_path, *QUICK, "--validation", 0).out
+    assert "Held-out links" not in printed
 
 
 @pytest.mark.parametrize("share", ["1", "-0.1", "nan", "2"])
-def test_the_share_must_be_one(run, films, tmp_path, share):
+def test_the_validation_share_must_be_in_range(run, films, tmp_path, share):
     with pytest.raises(ParameterError, match=r"--validation: expected a number in \[0, 1\), got"):
         run("fit", films / "pmvge.toml", "-o", tmp_path, "--validation", share)
 
 
-def test_a_fit_takes_the_place_of_another_and_leaves_nothing_behind(run, tables, own_model):
+def test_a_fit_replaces_another_and_removes_its_files(run, tables, own_model):
     (own_model / "notes.txt").write_text("mine")
     text = (tables / "pmvge.toml").read_text()
     (tables / "pmvge.toml").write_text(text.replace('country = "category"\n', ""))  # no labels
@@ -186,19 +186,20 @@ def test_the_same_command_gives_the_same_model(run, films, model, tmp_path):
 # -- rows that cannot be used ----------------------------------------------------------------------
 
 
-def test_rows_that_are_dropped_are_told_or_with_strict_an_error(run, tables):
+def test_dropped_rows_are_a_note_or_with_strict_an_error(run, tables):
     with (tables / "ratings.csv").open("a", newline="") as stream:
         stream.write("nobody,f00001,3\r\nu00001,,2\r\nu00002,f00003,0\r\n")
-    said = run("fit", tables / "pmvge.toml", "-o", tables / "model", *QUICK)
-    told = "3 of 1,083 rows dropped: 1 with an empty id, 1 with an unknown id, 1 with weight zero"
-    assert f"note: links users,films: {told} (not in 'users': nobody)" in said.err
+    printed = run("fit", tables / "pmvge.toml", "-o", tables / "model", *QUICK)
+    dropped = "1 with an empty id, 1 with an unknown id, 1 with weight zero"
+    message = f"3 of 1,083 rows dropped: {dropped}"
+    assert f"note: links users,films: {message} (not in 'users': nobody)" in printed.err
     shutil.rmtree(tables / "model")
     with pytest.raises(TableError, match=r"3 of 1,083 rows dropped: .*; --strict allows none"):
         run("fit", tables / "pmvge.toml", "-o", tables / "model", *QUICK, "--strict")
     assert not (tables / "model" / "model.json").exists()
 
 
-def test_strict_has_nothing_against_tables_that_are_whole(run, films, tmp_path):
+def test_strict_accepts_tables_without_dropped_rows(run, films, tmp_path):
     run("fit", films / "pmvge.toml", "-o", tmp_path, *QUICK, "--strict")
     assert PMvGE.load(tmp_path).n_components == 8
 
@@ -254,14 +255,14 @@ def test_settings_reach_the_model(run, films, tmp_path):
 
 
 def test_flags_win_over_the_project_file(run, tables):
-    place = tables / "pmvge.toml"
-    text = place.read_text().replace("random_state = 0", "random_state = 3\nn_components = 5")
-    place.write_text(text + "max_steps = 3\nvalidation_fraction = 0.25\n")
-    said = run("fit", place, "-o", tables / "model", "--set", "n_components=6", "--json")
-    assert json.loads(said.out)["steps"] == 3
+    path = tables / "pmvge.toml"
+    text = path.read_text().replace("random_state = 0", "random_state = 3\nn_components = 5")
+    path.write_text(text + "max_steps = 3\nvalidation_fraction = 0.25\n")
+    printed = run("fit", path, "-o", tables / "model", "--set", "n_components=6", "--json")
+    assert json.loads(printed.out)["steps"] == 3
     model, kept = PMvGE.load(tables / "model"), load_background(tables / "model")
     assert (model.n_components, model.random_state) == (6, 3)
-    genres = read_graph(place).links["films", "genre"]
+    genres = read_graph(path).links["films", "genre"]
     assert len(kept.held_out["films", "genre"]) == round(0.25 * len(genres))
 
 
@@ -279,33 +280,33 @@ def test_flags_win_over_the_project_file(run, tables):
         ("encoder=magic", "magic"),
         ('encoder={user = "linear"}', "'user'"),
         ("activation=rellu", "did you mean 'relu'"),
-        ("device=toaster", "device: expected 'auto', 'cpu'"),
+        ("device=toaster", "device: expected 'auto' or an available device among 'cpu'"),
         ("random_state=-1", "random_state: expected an integer >= 0, got -1"),
     ],
 )
-def test_settings_that_are_wrong_are_told(run, films, tmp_path, given, says):
+def test_wrong_settings_are_errors(run, films, tmp_path, given, says):
     with pytest.raises(ValueError, match=says):
         run("fit", films / "pmvge.toml", "-o", tmp_path, *QUICK, "--set", given)
     assert not (tmp_path / "model.json").exists()
 
 
-def test_a_wrong_setting_of_the_project_file_is_told(run, tables):
-    place = tables / "pmvge.toml"
-    place.write_text(place.read_text() + "dropuot = 0.3\n")
+def test_a_wrong_setting_in_the_project_file_is_an_error(run, tables):
+    path = tables / "pmvge.toml"
+    path.write_text(path.read_text() + "dropuot = 0.3\n")
     with pytest.raises(
         ParameterError, match=r"unknown setting 'dropuot': .*did you mean 'dropout'"
     ):
-        run("fit", place, "-o", tables / "model")
+        run("fit", path, "-o", tables / "model")
 
 
-# -- columns that are not to be standardised -------------------------------------------------------
+# -- views with standardize = false ----------------------------------------------------------------
 
 
 @pytest.fixture
 def plain(papers, tmp_path, run):
-    """A project whose numbers are to be taken as they are."""
-    place = tmp_path / "pmvge.toml"
-    place.write_text(
+    """A project with standardize = false."""
+    path = tmp_path / "pmvge.toml"
+    path.write_text(
         f"""
         [views.papers]
         source = "{papers / "papers.csv"}"
@@ -320,10 +321,10 @@ def plain(papers, tmp_path, run):
         symmetrize = "max"
         """
     )
-    return place
+    return path
 
 
-def test_a_view_may_keep_its_numbers(run, plain, papers, read, tmp_path):
+def test_a_view_may_skip_standardisation(run, plain, papers, read, tmp_path):
     run("fit", plain, "-o", tmp_path / "model", *QUICK, "--set", "encoder=linear")
     model = PMvGE.load(tmp_path / "model")
     assert model.encoder["papers"].standardize is False
@@ -335,18 +336,18 @@ def test_a_view_may_keep_its_numbers(run, plain, papers, read, tmp_path):
 
 
 @pytest.mark.parametrize("encoder", ['{papers = "linear"}', "mlp"])
-def test_encoders_by_view_are_kept_beside_that(run, plain, tmp_path, encoder):
+def test_encoders_by_view_are_kept_without_standardisation(run, plain, tmp_path, encoder):
     run("fit", plain, "-o", tmp_path / "model", *QUICK, "--set", f"encoder={encoder}")
     kind = PMvGE.load(tmp_path / "model").encoder["papers"].kind
     assert kind == ("mlp" if encoder == "mlp" else "linear")
 
 
-def test_an_encoder_of_no_view_is_told_there_too(run, plain, tmp_path):
+def test_an_encoder_of_an_unknown_view_is_an_error(run, plain, tmp_path):
     with pytest.raises(ParameterError, match=r"encoder: unknown view 'paper': .*mean 'papers'"):
         run("fit", plain, "-o", tmp_path / "model", "--set", 'encoder={paper = "linear"}')
 
 
-def test_a_fit_may_do_without_checkpoints(run, films, tmp_path):
+def test_a_fit_without_checkpoints(run, films, tmp_path):
     fit = (
         "fit",
         films / "pmvge.toml",
@@ -363,7 +364,7 @@ def test_a_fit_may_do_without_checkpoints(run, films, tmp_path):
         run(*fit, "--resume")
 
 
-def test_only_checkpoints_are_removed_from_the_folder_of_checkpoints(run, films, tmp_path):
+def test_only_checkpoints_are_removed_from_the_checkpoint_folder(run, films, tmp_path):
     mine = tmp_path / "m" / "checkpoint" / "mine.txt"
     mine.parent.mkdir(parents=True)
     mine.write_text("mine")
@@ -371,7 +372,7 @@ def test_only_checkpoints_are_removed_from_the_folder_of_checkpoints(run, films,
     assert [path.name for path in mine.parent.iterdir()] == ["mine.txt"]
 
 
-def test_a_checkpoint_elsewhere_stays_and_so_does_one_of_another_fit(run, films, tmp_path):
+def test_checkpoints_in_other_folders_stay(run, films, tmp_path):
     fit = ("fit", films / "pmvge.toml", "-o", tmp_path / "m", *QUICK)
     run(*fit, "--set", f"checkpoint_dir={tmp_path / 'm' / 'checkpoint' / 'x'}")
     other = tmp_path / "m" / "checkpoint" / "x" / "checkpoint.json"
@@ -381,7 +382,9 @@ def test_a_checkpoint_elsewhere_stays_and_so_does_one_of_another_fit(run, films,
     assert (tmp_path / "elsewhere" / "checkpoint.json").exists()
 
 
-def test_the_checkpoint_of_another_fit_is_not_promised(run, films, tmp_path, monkeypatch):
+def test_an_interrupt_does_not_name_the_checkpoint_of_another_fit(
+    run, films, tmp_path, monkeypatch
+):
     fit = ("fit", films / "pmvge.toml", "-o", tmp_path / "m", *QUICK)
     run(*fit, "--set", f"checkpoint_dir={tmp_path / 'c'}")
 
@@ -390,15 +393,15 @@ def test_the_checkpoint_of_another_fit_is_not_promised(run, films, tmp_path, mon
 
     monkeypatch.setattr(PMvGE, "fit", interrupted)
     again = (*fit, "--set", f"checkpoint_dir={tmp_path / 'c'}")
-    assert "Nothing of it was kept." in run(*again, code=130).err
-    assert "--resume goes on from there" in run(*again, "--resume", code=130).err
+    assert "No checkpoint was written." in run(*again, code=130).err
+    assert "with --resume to continue" in run(*again, "--resume", code=130).err
 
 
-def test_an_interruption_after_all_is_saved_says_so(run, films, tmp_path, monkeypatch):
+def test_an_interrupt_after_saving_says_so(run, films, tmp_path, monkeypatch):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["pmvge.cli.fit"], "evaluate_background", interrupted)
-    said = run("fit", films / "pmvge.toml", "-o", tmp_path / "m", *QUICK, code=130)
-    assert f"Stopped. The model is complete, in {tmp_path / 'm'}." in said.err
+    monkeypatch.setattr(pmvge.model, "evaluate_background", interrupted)
+    printed = run("fit", films / "pmvge.toml", "-o", tmp_path / "m", *QUICK, code=130)
+    assert f"Stopped. The model is complete, in {tmp_path / 'm'}." in printed.err
     assert PMvGE.load(tmp_path / "m").n_components == 8

@@ -1,4 +1,4 @@
-"""``pmvge init``: the file it writes, what it says, and what it leaves alone."""
+"""``pmvge init``: the file it writes, what it prints, and existing files."""
 
 import json
 import tomllib
@@ -11,19 +11,19 @@ from pmvge.tables import read_graph
 GUESSED = """\
 view films: films.csv, id film_id, features title (text), plot (text), year (numeric)
 view users: users.csv, id user_id, features age (numeric), country (category), likes (text)
-view genre: no table, known by ids in the links
+view genre: no table, ids from the links
 links films,genre: film_genres.csv, film_id - genre, rows counted
 links users,films: ratings.csv, user_id - film_id, sum of stars
 """
 
 
-def test_init_says_what_it_guessed_and_writes_it(tables, run):
+def test_init_prints_and_writes_its_guesses(tables, run):
     (tables / "pmvge.toml").unlink()
-    said = run("init", tables)
-    assert said.out.startswith(GUESSED)
-    place = tables / "pmvge.toml"
-    assert f"Wrote {place}. Read it, mend it, then: pmvge fit {place}" in said.out.splitlines()
-    content = tomllib.loads(place.read_text())
+    printed = run("init", tables)
+    assert printed.out.startswith(GUESSED)
+    path = tables / "pmvge.toml"
+    assert f"Wrote {path}. Check it, then run: pmvge fit {path}" in printed.out.splitlines()
+    content = tomllib.loads(path.read_text())
     assert content["views"]["films"]["features"] == {
         "title": "text", "plot": "text", "year": "numeric"
     }  # fmt: skip
@@ -33,50 +33,52 @@ def test_init_says_what_it_guessed_and_writes_it(tables, run):
         ["users", "films"],
     ]
     assert content["links"][1]["weight"] == "stars"
-    assert read_graph(place).sizes == {"films": 60, "users": 100, "genre": 8}
+    assert read_graph(path).sizes == {"films": 60, "users": 100, "genre": 8}
 
 
-def test_init_looks_at_this_folder_by_default(tables, run, monkeypatch):
+def test_init_reads_the_current_folder_by_default(tables, run, monkeypatch):
     monkeypatch.chdir(tables)
     (tables / "pmvge.toml").unlink()
-    assert "then: pmvge fit pmvge.toml" in run("init").out
+    assert "then run: pmvge fit pmvge.toml" in run("init").out
     assert (tables / "pmvge.toml").exists()
 
 
-def test_the_file_says_why(films):
+def test_the_file_has_the_reasons_of_the_guesses(films):
     text = (films / "pmvge.toml").read_text()
-    assert "\n# every row of films.csv has a 'film_id' of its own\n[views.films]" in text
+    assert "\n# 'film_id' is distinct in every row of films.csv\n[views.films]" in text
     assert "\n# 'user_id' of ratings.csv holds ids of users, 'film_id' holds ids of films\n" in text
 
 
 def test_init_as_json(tables, run, tmp_path):
     (tables / "notes.txt").write_text("Once upon a time\n")
-    place = tmp_path / "new" / "of mine.toml"
-    said = json.loads(run("init", tables, "-o", place, "--json").out)
-    assert set(said) == {"project", "guessed", "skipped"}
-    assert said["project"] == str(place)
-    assert set(said["guessed"]) == {"films", "users", "genre", "films,genre", "users,films"}
-    assert list(said["skipped"]) == ["notes.txt"]
-    assert place.exists()
+    path = tmp_path / "new" / "of mine.toml"
+    printed = json.loads(run("init", tables, "-o", path, "--json").out)
+    assert set(printed) == {"project", "guessed", "skipped"}
+    assert printed["project"] == str(path)
+    assert set(printed["guessed"]) == {"films", "users", "genre", "films,genre", "users,films"}
+    assert list(printed["skipped"]) == ["notes.txt"]
+    assert path.exists()
 
 
-def test_what_is_left_out_is_told(tables, run):
+def test_files_that_are_left_out_are_notes(tables, run):
     (tables / "notes.txt").write_text("Once upon a time\n")
-    assert "note: left out notes.txt: it has no rows" in run("init", tables, "--force").err
+    assert "note: left out notes.txt: no rows" in run("init", tables, "--force").err
 
 
-def test_a_file_that_is_there_is_replaced_only_by_force(tables, run):
-    place = tables / "pmvge.toml"
-    place.write_text("mine")
-    with pytest.raises(StorageError, match=r"pmvge\.toml: is there already; --force replaces it"):
+def test_an_existing_file_is_replaced_only_by_force(tables, run):
+    path = tables / "pmvge.toml"
+    path.write_text("mine")
+    with pytest.raises(
+        StorageError, match=r"pmvge\.toml: the file exists; pass --force to replace it"
+    ):
         run("init", tables)
-    assert place.read_text() == "mine"
+    assert path.read_text() == "mine"
     run("init", tables, "--force")
-    assert read_graph(place).n_links > 0
+    assert read_graph(path).n_links > 0
 
 
-def test_names_with_brackets_and_blanks_are_printed_as_they_are(tables, run):
+def test_paths_with_brackets_and_spaces_are_printed_unchanged(tables, run):
     folder = tables.rename(tables.parent / "my [red] tables, whose name is so long that it breaks")
-    said = run("init", folder, "--force").out
-    assert f"Wrote {folder / 'pmvge.toml'}. " in said
-    assert f"pmvge fit '{folder / 'pmvge.toml'}'\n" in said
+    printed = run("init", folder, "--force").out
+    assert f"Wrote {folder / 'pmvge.toml'}. " in printed
+    assert f"pmvge fit '{folder / 'pmvge.toml'}'\n" in printed

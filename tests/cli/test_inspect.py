@@ -28,14 +28,16 @@ def test_inspect_as_json(run, model, truth):
     assert facts["tables"]["genre"] == {}
 
 
-def test_inspect_in_words(run, model):
-    said = run("inspect", model).out
-    assert f"{model}: pmvge model, K = 8\n" in said
+def test_inspect_prints_tables(run, model):
+    printed = run("inspect", model).out
+    assert f"{model}: pmvge model, K = 8\n" in printed
     for word in ("users", "films", "genre", "lookup", "films - genre", "held out", "exact"):
-        assert word in said
-    assert "training: History: 20 steps" in said
-    line = "settings that are not the defaults: max_steps = 20, n_components = 8, random_state = 0"
-    assert line in " ".join(said.split())
+        assert word in printed
+    assert "training: History: 20 steps" in printed
+    line = (
+        "settings that differ from the defaults: max_steps = 20, n_components = 8, random_state = 0"
+    )
+    assert line in " ".join(printed.split())
 
 
 def test_a_model_without_its_links_can_be_inspected(run, model, tmp_path):

@@ -1,4 +1,4 @@
-"""``pmvge`` itself: help, versions, and how errors and interruptions end a process."""
+"""``pmvge`` itself: help, version, errors, exit codes and interrupts."""
 
 import json
 import os
@@ -12,49 +12,90 @@ import pytest
 
 import pmvge
 from pmvge import PMvGE
+from pmvge.errors import StorageError
 
-COMMANDS = ("init", "fit", "tune", "embed", "search", "evaluate", "inspect", "report", "demo")
+COMMANDS = ("init", "fit", "tune", "embed", "search", "evaluate", "inspect", "report", "methods",
+            "reproduce", "demo")  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_help_shows_an_example(run, command):
-    said = " ".join(run(command, "--help").out.split())
-    assert f"Example: pmvge {command}" in said
+    printed = " ".join(run(command, "--help").out.split())
+    assert f"Example: pmvge {command}" in printed
 
 
 @pytest.mark.parametrize("command", ["list", "download", "describe"])
 def test_every_help_of_datasets_shows_an_example(run, command):
-    said = " ".join(run("datasets", command, "--help").out.split())
-    assert f"Example: pmvge datasets {command}" in said
+    printed = " ".join(run("datasets", command, "--help").out.split())
+    assert f"Example: pmvge datasets {command}" in printed
 
 
 def test_help_lists_every_command(run):
-    said = run("--help").out
+    printed = run("--help").out
     for command in (*COMMANDS, "datasets"):
-        assert f" {command} " in said
+        assert f" {command} " in printed
 
 
 def test_the_version_is_that_of_the_package(run):
     assert run("--version").out == f"{pmvge.__version__}\n"
 
 
+# -- imports ---------------------------------------------------------------------------------------
+
+HEAVY = ("torch", "numpy", "sklearn", "scipy", "duckdb", "pyarrow", "plotly", "pandas")
+LIGHT = {  # words -> exit code
+    ("--version",): 0,
+    ("--help",): 0,
+    **{(command, "--help"): 0 for command in (*COMMANDS, "datasets")},
+    ("fti",): 2,
+    ("fit", "--outptu", "x"): 2,
+    ("datasets", "downlaod"): 2,
+    ("search", "model"): 2,
+}
+IMPORTED = """
+import json, sys
+from pathlib import Path
+from pmvge.__main__ import main
+
+results = []
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["pmvge", *words]
+    try:
+        main()
+    except SystemExit as end:
+        results.append((end.code, [name for name in {heavy} if name in sys.modules]))
+Path({path!r}).write_text(json.dumps(results))
+"""
+
+
+def test_help_version_and_typing_errors_import_no_heavy_library(environ, tmp_path):
+    path = tmp_path / "imported.json"
+    script = IMPORTED.format(heavy=HEAVY, path=str(path))
+    words = json.dumps(list(LIGHT))
+    done = subprocess.run(
+        [sys.executable, "-c", script, words], env=environ, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "No such command 'fti'" in done.stderr
+    assert "No such option: --outptu" in done.stderr
+    assert json.loads(path.read_text()) == [[code, []] for code in LIGHT.values()]
+
+
 # -- errors ----------------------------------------------------------------------------------------
 
 
-def test_what_a_user_can_mend_is_one_line_and_exit_code_2(shell, tmp_path):
-    done = shell("inspect", tmp_path)
+def test_a_user_error_is_one_line_and_exit_code_2(shell, tmp_path):
+    done = shell("search", tmp_path, "--view", "a", "--among", "b")
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr == f"pmvge: {tmp_path}: not a pmvge model: there is no model.json\n"
+    assert done.stderr == "pmvge: pass exactly one of --id and --rows\n"
 
 
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_debug_shows_the_traceback_wherever_it_stands(shell, tmp_path, place):
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_debug_raises_the_error_at_any_position(main, tmp_path, position):
     words = ["inspect", str(tmp_path)]
-    done = shell(*words[:place], "--debug", *words[place:])
-    assert done.returncode == 1
-    assert "Traceback (most recent call last)" in done.stderr
-    assert "StorageError" in done.stderr
+    with pytest.raises(StorageError, match="not a pmvge model"):
+        main(*words[:position], "--debug", *words[position:])
 
 
 @pytest.mark.parametrize(
@@ -65,7 +106,7 @@ def test_debug_shows_the_traceback_wherever_it_stands(shell, tmp_path, place):
         (pmvge.PmvgeError("two\nlines  of it"), "two lines of it"),
     ],
 )
-def test_errors_of_the_machine_are_one_line_too(refused, model, monkeypatch, error, line):
+def test_system_errors_are_one_line(refused, model, monkeypatch, error, line):
     def load(folder):
         raise error
 
@@ -73,7 +114,7 @@ def test_errors_of_the_machine_are_one_line_too(refused, model, monkeypatch, err
     assert refused("inspect", model) == line
 
 
-def test_errors_of_ours_are_not_hidden(main, model, monkeypatch):
+def test_programming_errors_are_raised(main, model, monkeypatch):
     def load(folder):
         raise ZeroDivisionError
 
@@ -82,70 +123,71 @@ def test_errors_of_ours_are_not_hidden(main, model, monkeypatch):
         main("inspect", model)
 
 
-def test_what_is_not_an_option_is_exit_code_2(main):
-    said = main("fit", "--nonsense")
-    assert said.code == 2
-    assert said.err == "pmvge: No such option: --nonsense\n"
+def test_an_unknown_option_is_exit_code_2(main):
+    printed = main("fit", "--nonsense")
+    assert printed.code == 2
+    assert printed.err == "pmvge: No such option: --nonsense\n"
 
 
-# -- Ctrl-C ----------------------------------------------------------------------------------------
+# -- interrupts ------------------------------------------------------------------------------------
 
 
 def wait_for(condition, process):
     end = time.monotonic() + 120
     while not condition():
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end, "nothing happened"
+        assert time.monotonic() < end, "timed out"
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_fit_says_how_to_go_on_and_goes_on(films, tmp_path, environ, run, number):
+def test_an_interrupted_fit_says_how_to_resume_and_resumes(films, tmp_path, environ, run, number):
     output = tmp_path / "model"
     fit = ["fit", str(films / "pmvge.toml"), "-o", str(output), "--set", "n_components=8"]
     fit += ["--set", "patience=none", "--set", "checkpoint_steps=30"]
-    # Scripts start jobs in the background with Ctrl-C ignored; SIGTERM must be heard all the same.
-    heard = signal.default_int_handler if number == signal.SIGINT else signal.SIG_IGN
+    # Shells start background jobs with SIGINT ignored; SIGTERM must work nevertheless.
+    sigint = signal.default_int_handler if number == signal.SIGINT else signal.SIG_IGN
     process = subprocess.Popen(
         [sys.executable, "-m", "pmvge", *fit, "--set", "max_steps=1000000"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=environ,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, heard),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, sigint),
     )
-    place = output / "checkpoint"
-    wait_for((place / "checkpoint.json").exists, process)
+    checkpoint = output / "checkpoint"
+    wait_for((checkpoint / "checkpoint.json").exists, process)
     os.kill(process.pid, number)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130
-    told = f"Stopped. What was learned so far is in {place}; the same command with --resume goes"
-    assert told in err
+    message = f"The checkpoint is in {checkpoint}; run the same command with --resume to continue."
+    assert f"Stopped. {message}" in err
     assert "Traceback" not in err
     assert not (output / "model.json").exists()
-    kept = json.loads((place / "checkpoint.json").read_text())
+    kept = json.loads((checkpoint / "checkpoint.json").read_text())
     assert kept["step"] >= 30
 
-    # Goes on: the records of before are those of the model, wall clock times included.
+    # The resumed fit starts with the records of the checkpoint, wall-clock times included.
     until = kept["step"] + 10
-    said = run(*fit, "--set", f"max_steps={until}", "--resume", "--json")
-    assert json.loads(said.out)["steps"] == until
-    assert not place.exists()
+    printed = run(*fit, "--set", f"max_steps={until}", "--resume", "--json")
+    assert json.loads(printed.out)["steps"] == until
+    assert not checkpoint.exists()
     resumed = PMvGE.load(output)
     assert resumed.history_.to_records()[: len(kept["history"])] == kept["history"]
-    run(*fit, "-o", tmp_path / "whole", "--set", f"max_steps={until}")
-    whole = PMvGE.load(tmp_path / "whole")
-    for view, vectors in whole.embeddings_.items():
+    run(*fit, "-o", tmp_path / "uninterrupted", "--set", f"max_steps={until}")
+    uninterrupted = PMvGE.load(tmp_path / "uninterrupted")
+    for view, vectors in uninterrupted.embeddings_.items():
         np.testing.assert_allclose(resumed.embeddings_[view], vectors, atol=1e-5)
 
 
-def test_an_interruption_before_the_training_promises_nothing(films, tmp_path, run, monkeypatch):
+def test_an_interrupt_before_the_first_checkpoint_says_so(films, tmp_path, run, monkeypatch):
     def fit(self, *arguments, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(PMvGE, "fit", fit)
-    said = run("fit", films / "pmvge.toml", "-o", tmp_path / "model", code=130)
-    assert "Stopped. Nothing of it was kept." in said.err
+    printed = run("fit", films / "pmvge.toml", "-o", tmp_path / "model", code=130)
+    assert "Stopped. No checkpoint was written." in printed.err
 
 
 def test_resume_refuses_other_data_or_settings(films, tmp_path, refused, run, monkeypatch):
@@ -153,22 +195,22 @@ def test_resume_refuses_other_data_or_settings(films, tmp_path, refused, run, mo
 
     fit = ("fit", films / "pmvge.toml", "-o", tmp_path, "--set", "max_steps=20")
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_seconds", interrupt_after(3))
+        patch.setattr(Trainer, "train_step", interrupt_after(3, Trainer.train_step))
         run(*fit, "--set", "n_components=8", "--set", "checkpoint_steps=1", code=130)
-    said = refused(*fit, "--set", "n_components=9", "--resume")
-    assert f"{tmp_path / 'checkpoint'}: the fit that was interrupted had other data or" in said
-    assert "without --resume a new one begins" in said
+    message = refused(*fit, "--set", "n_components=9", "--resume")
+    assert f"{tmp_path / 'checkpoint'}: the interrupted fit had other data or" in message
+    assert "run without --resume to start a new fit" in message
     assert (tmp_path / "checkpoint" / "checkpoint.json").exists()
     run(*fit, "--set", "n_components=9")
     assert PMvGE.load(tmp_path).n_components == 9
 
 
-def interrupt_after(calls):
+def interrupt_after(calls, usual):
     left = iter(range(calls))
 
-    def seconds(self):
+    def step(self, batch):
         if next(left, None) is None:
             raise KeyboardInterrupt
-        return 0.0
+        usual(self, batch)
 
-    return seconds
+    return step

@@ -1,4 +1,4 @@
-"""``pmvge methods``: the table says what the classes' flags say; those are held to the paper's."""
+"""``pmvge methods``: the table shows the flags of the classes."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ def test_one_method_is_described(name):
     assert text.endswith(f"from {home} import {name}")
 
 
-def test_an_unknown_method_is_told_the_nearest():
+def test_an_unknown_method_suggests_the_closest():
     with pytest.raises(ParameterError, match=r"unknown method 'DeepWlk'.*did you mean 'DeepWalk'"):
         run("DeepWlk")

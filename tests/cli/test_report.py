@@ -1,4 +1,4 @@
-"""``pmvge report``: the page is there, in one piece, with the labels that were asked for."""
+"""``pmvge report``: the page is one file, with the labels of the options."""
 
 import pytest
 
@@ -7,19 +7,19 @@ from pmvge.errors import ParameterError, TableError
 
 
 def test_the_page_is_one_file(run, model, tmp_path):
-    place = tmp_path / "new" / "my [red] report.html"
-    said = run("report", model, "-o", place, "--title", "Who watches what")
-    assert f"Report: {place} (" in said.out
-    assert said.err == ""
-    page = place.read_text(encoding="utf-8")
+    path = tmp_path / "new" / "my [red] report.html"
+    printed = run("report", model, "-o", path, "--title", "Who watches what")
+    assert f"Report: {path} (" in printed.out
+    assert printed.err == ""
+    page = path.read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
     assert "<title>Who watches what" in page
     assert "u00001" in page
     assert "country" in page  # a category of the training's tables
-    assert [path.name for path in place.parent.iterdir()] == [place.name]
+    assert [path.name for path in path.parent.iterdir()] == [path.name]
 
 
-def test_the_page_is_called_after_the_model(run, model, tmp_path, monkeypatch):
+def test_the_default_title_is_the_folder_of_the_model(run, model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run("report", model)
     assert "<title>model" in (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -38,8 +38,8 @@ def test_labels_come_from_any_table_with_the_ids(run, model, films, table, tmp_p
 def test_a_model_without_its_links_has_a_smaller_page(run, model, films, tmp_path):
     PMvGE.load(model).save(tmp_path / "bare")
     label = f"films={films / 'films.csv'}:year"
-    said = run("report", tmp_path / "bare", "-o", tmp_path / "r.html", "--label", label)
-    assert "was saved without its links: the report will show less" in said.err
+    printed = run("report", tmp_path / "bare", "-o", tmp_path / "r.html", "--label", label)
+    assert "was saved without its links: the report will show less" in printed.err
     assert (tmp_path / "r.html").stat().st_size > 10_000
 
 
@@ -54,12 +54,10 @@ def test_a_model_without_its_links_has_a_smaller_page(run, model, films, tmp_pat
         ("films=users.csv:age", TableError, "no column 'film_id'"),
     ],
 )
-def test_labels_that_are_not_there_are_told(
-    run, model, films, tmp_path, monkeypatch, label, error, says
-):
+def test_invalid_labels_are_errors(run, model, films, tmp_path, monkeypatch, label, error, says):
     monkeypatch.chdir(films)
-    place = tmp_path / "r.html"
-    place.write_text("old")
+    path = tmp_path / "r.html"
+    path.write_text("old")
     with pytest.raises(error, match=says):
-        run("report", model, "-o", place, "--label", label)
-    assert place.read_text() == "old"
+        run("report", model, "-o", path, "--label", label)
+    assert path.read_text() == "old"

@@ -1,4 +1,4 @@
-"""``pmvge reproduce``: listed, run, gone on with, and the same on screen, on disk and as JSON."""
+"""``pmvge reproduce``: experiments are listed, run and resumed; output as text, files and JSON."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ method = "SGE"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A place with data in Cora's layout and two recipes, one of which lacks its data."""
+    """A folder with data in Cora's layout and two recipes, one without its data."""
     data = tmp_path / "data" / "cora"
     data.mkdir(parents=True)
     words = "\n".join(
@@ -81,10 +81,10 @@ def test_experiments_are_listed(folder):
     assert "small" in run(folder)
 
 
-def test_a_run_prints_ours_beside_the_papers_and_leaves_pages(folder):
-    said = run(folder, "small")
-    assert "54.8 ± 2.43" in said
-    assert "goal met: LPP, task 1, accuracy: wanted >= 1" in said
+def test_a_run_prints_our_numbers_beside_the_papers_and_writes_pages(folder):
+    printed = run(folder, "small")
+    assert "54.8 ± 2.43" in printed
+    assert "goal met: LPP, task 1, accuracy: wanted >= 1" in printed
     results = folder / "results" / "small"
     content = json.loads((results / "results.json").read_text())
     assert len(content["jobs"]) == 4
@@ -107,9 +107,9 @@ def test_rows_and_repetitions_may_be_chosen(folder):
         run(folder, "small", "--methods", "LLP")
 
 
-def test_all_writes_one_page_and_leaves_out_what_has_no_data(folder):
-    said = run(folder, "all")
-    assert "lacking is left out" in said
+def test_all_writes_one_page_and_leaves_out_experiments_without_data(folder):
+    printed = run(folder, "all")
+    assert "lacking is left out" in printed
     page = (folder / "results" / "index.html").read_text()
     assert "Small" in page
     assert "Two methods on a few papers." in page
@@ -120,7 +120,7 @@ def test_all_writes_one_page_and_leaves_out_what_has_no_data(folder):
         run(folder, "small")
 
 
-def test_one_that_fails_does_not_stop_the_others(folder, monkeypatch):
+def test_a_failing_experiment_does_not_stop_the_others(folder, monkeypatch):
     (folder / "recipes" / "broken.toml").write_text(RECIPE.replace("Small", "Broken"))
     usual = Citation.run
 

@@ -1,4 +1,4 @@
-"""``pmvge search`` against a double loop over vectors and raw tables."""
+"""``pmvge search`` against scores computed from vectors and raw tables."""
 
 import json
 import shutil
@@ -7,24 +7,24 @@ import numpy as np
 import pytest
 
 from pmvge import PMvGE
-from pmvge.cli import common
+from pmvge.cli import models
 from pmvge.errors import InputError, NotInductive, ParameterError
 from pmvge.model import load_background
 from pmvge.tables import rows_of
 
 
-def partners(said):
-    """{id: [(partner, score, known), ...]} of the JSON that was printed."""
-    content = json.loads(said.out)
+def partners(printed):
+    """Return {id: [(partner, score, known), ...]} from printed JSON."""
+    content = json.loads(printed.out)
     key = "similarity" if content["by"] == "similarity" else "expected_weight"
     return {
-        result["id"]: [(one["id"], one[key], one["known"]) for one in result["partners"]]
+        result["id"]: [(found["id"], found[key], found["known"]) for found in result["partners"]]
         for result in content["results"]
     }
 
 
 def best(scores, names, allowed=None):
-    """(name, score), best first."""
+    """Return [(name, score), ...], best first."""
     order = [int(j) for j in np.argsort(-scores) if allowed is None or allowed[j]]
     return [(names[j], pytest.approx(scores[j], rel=1e-5)) for j in order]
 
@@ -64,8 +64,7 @@ def test_exclude_known_leaves_out_exactly_the_linked(run, model, truth):
         assert len(partners(run("search", model, *flags))[name]) == 60
 
 
-def test_links_that_were_held_out_of_the_training_are_known_too(run, model, truth):
-    """Those of the table that the training did not see are not new to the user either."""
+def test_links_held_out_for_validation_are_known_too(run, model, truth):
     _, held = load_background(model).of_pair("users", "films")
     row, column = int(held.rows[0]), int(held.cols[0])
     flags = ("--view", "users", "--id", truth.users[row], "--among", "films", "-k", 60, "--json")
@@ -113,7 +112,7 @@ def test_similarity_ranks_pairs_that_were_never_observed(run, model, truth):
 # -- within a view ---------------------------------------------------------------------------------
 
 
-def test_nobody_is_a_partner_of_oneself(run, paper_model, papers, read):
+def test_an_entity_is_not_its_own_partner(run, paper_model, papers, read):
     model = PMvGE.load(paper_model)
     ids, Y = model.ids_["papers"].tolist(), model.embeddings_["papers"].astype(np.float64)
     g = Y @ Y.T
@@ -128,50 +127,50 @@ def test_nobody_is_a_partner_of_oneself(run, paper_model, papers, read):
         for name, _, known in found:
             assert known == (frozenset((ids[row], name)) in linked)
         new = partners(run("search", paper_model, *flags, "--exclude-known"))[ids[row]]
-        assert new == [one for one in found if not one[2]]
+        assert new == [partner for partner in found if not partner[2]]
         assert len(new) < len(found)
 
 
-def test_nobody_finds_oneself_by_similarity_or_by_rows_either(run, paper_model, papers, model):
+def test_an_entity_is_not_its_own_partner_by_similarity_or_by_rows(run, paper_model, papers, model):
     flags = ("--view", "papers", "--rows", papers / "papers.csv", "--among", "papers", "-k", 50)
     found = partners(run("search", paper_model, *flags, "--json"))
-    assert all(name not in {one for one, _, _ in got} for name, got in found.items())
-    assert {len(got) for got in found.values()} == {49}
+    assert all(name not in {partner for partner, _, _ in best} for name, best in found.items())
+    assert {len(best) for best in found.values()} == {49}
     flags = ("--view", "users", "--id", "u00007", "--among", "users", "--by", "similarity")
     found = partners(run("search", model, *flags, "-k", 100, "--json"))["u00007"]
     assert len(found) == 99
     assert "u00007" not in {name for name, _, _ in found}
 
 
-# -- what is printed -------------------------------------------------------------------------------
+# -- output ----------------------------------------------------------------------------------------
 
 
 def test_the_table_has_the_numbers_of_the_json(run, model):
     flags = ("search", model, "--view", "users", "--id", "u00003", "--among", "films", "-k", 3)
-    said = run(*flags).out
-    assert "users u00003: best of films" in said
+    printed = run(*flags).out
+    assert "users u00003: best of films" in printed
     for film, score, known in partners(run(*flags, "--json"))["u00003"]:
-        (line,) = [line for line in said.splitlines() if film in line]
+        (line,) = [line for line in printed.splitlines() if film in line]
         assert line.split()[3] == f"{score:.4g}"
         assert ("yes" in line) == known
 
 
-def test_strange_values_are_told_beside_the_results(run, model, table, tmp_path):
+def test_missing_and_unknown_values_are_notes(run, model, table, tmp_path):
     columns = ("user_id", "age", "country", "likes")
     rows = [("n1", "", "atlantis", "I like dragon"), ("n2", 30, "atlantis", "I like zebras")]
-    place = table(tmp_path / "new.csv", columns, rows)
-    said = run("search", model, "--view", "users", "--rows", place, "--among", "films", "--json")
-    assert list(partners(said)) == ["n1", "n2"]
-    assert "1 values of 'age' are missing: filled in" in said.err
-    assert "2 values of 'country' were not seen in training" in said.err
+    path = table(tmp_path / "new.csv", columns, rows)
+    printed = run("search", model, "--view", "users", "--rows", path, "--among", "films", "--json")
+    assert list(partners(printed)) == ["n1", "n2"]
+    assert "1 values of 'age' are missing: filled in" in printed.err
+    assert "2 values of 'country' were not seen in training" in printed.err
 
 
-# -- a model that is saved anew while it is read ---------------------------------------------------
+# -- a model that is saved again while it is read --------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def newer(run, films, tmp_path_factory):
-    """A model of half of the users."""
+    """A model of half of the users, with other settings."""
     folder = tmp_path_factory.mktemp("newer")
     shutil.copytree(films, folder / "tables")
     users = (films / "users.csv").read_text().splitlines(keepends=True)
@@ -183,7 +182,7 @@ def newer(run, films, tmp_path_factory):
 
 @pytest.fixture
 def save_between(own_model, newer, monkeypatch):
-    """So many times, the newer model takes the older one's place when that has been read."""
+    """Save the newer model over the older one while that is read, up to ``times`` times."""
     model, kept, saves = PMvGE.load(newer), load_background(newer), []
 
     def begin(times):
@@ -191,18 +190,18 @@ def save_between(own_model, newer, monkeypatch):
             if len(saves) < times:
                 saves.append(folder)
                 if len(saves) > 1:
-                    model.set_params(learning_rate=len(saves) / 100)  # each save is another
+                    model.set_params(learning_rate=len(saves) / 100)  # every save differs
                 model.save(own_model, background=kept)
             return load_background(folder)
 
-        monkeypatch.setattr(common, "load_background", load)
+        monkeypatch.setattr(models, "load_background", load)
         return own_model
 
     return begin
 
 
 @pytest.mark.parametrize("command", ["search", "evaluate", "report"])
-def test_links_are_those_of_the_model(run, newer, save_between, films, tmp_path, command):
+def test_links_and_model_are_of_one_save(run, newer, save_between, films, tmp_path, command):
     page = tmp_path / "page.html"
     flags = {
         "search": ("--view", "users", "--id", "u00003", "--among", "films", "--exclude-known"),
@@ -211,19 +210,19 @@ def test_links_are_those_of_the_model(run, newer, save_between, films, tmp_path,
     }[command]
 
     def result(model):
-        said = run(command, model, *flags, "--json")
-        return page.read_text() if command == "report" else said.out
+        printed = run(command, model, *flags, "--json")
+        return page.read_text() if command == "report" else printed.out
 
     expected = result(newer)
     assert result(save_between(1)) == expected
 
 
-def test_saves_without_an_end_are_told(refused, save_between):
+def test_a_model_that_changes_at_every_read_is_an_error(refused, save_between):
     model = save_between(99)
     flags = ("--view", "users", "--id", "u00003", "--among", "films")
     assert refused("search", model, *flags) == (
-        f"{model}: was saved anew each of the 5 times that it was read: try again when nobody "
-        "writes to it"
+        f"{model}: the model changed during all 5 attempts to read it; try again when no process "
+        "is saving it"
     )
 
 
@@ -233,15 +232,18 @@ def test_saves_without_an_end_are_told(refused, save_between):
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (("--view", "users"), "say whose partners: --id, or --rows"),
-        (("--view", "users", "--id", "u1", "--rows", "x.csv"), "say whose partners"),
+        (("--view", "users"), "pass exactly one of --id and --rows"),
+        (
+            ("--view", "users", "--id", "u1", "--rows", "x.csv"),
+            "pass exactly one of --id and --rows",
+        ),
         (("--view", "users", "--id", "nobody"), "'nobody' is not among the 100 ids of 'users', su"),
-        (("--view", "user", "--id", "u00001"), "no view 'user': expected one of 'films', 'genre'"),
+        (("--view", "user", "--id", "u00001"), "unknown view 'user': expected one of 'films', 'g"),
         (("--view", "users", "--id", "u1", "--by", "intensty"), "did you mean 'intensity'"),
         (("--view", "users", "--rows", "gone.csv"), r"gone\.csv: no such file"),
     ],
 )
-def test_what_cannot_be_searched_is_told(run, model, flags, says):
+def test_invalid_options_are_errors(run, model, flags, says):
     with pytest.raises((InputError, ParameterError, ValueError), match=says):
         run("search", model, *flags, "--among", "films")
 

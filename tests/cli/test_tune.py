@@ -1,4 +1,4 @@
-"""``pmvge tune``: what is tried, what is kept, and what is written back."""
+"""``pmvge tune``: the trials, the study file, and the project file that is written."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ import tomllib
 import pytest
 
 from pmvge import PMvGE
-from pmvge.cli.tune import with_settings
+from pmvge.cli.commands.tune import with_settings
 from pmvge.errors import DivergedError, InputError, ParameterError, StorageError
 from pmvge.tables import read_graph
 from pmvge.tuning import SEARCHED
@@ -17,7 +17,7 @@ QUICK = ("--set", "max_steps=5", "--set", "n_components=4", "--set", "hidden_siz
 
 @pytest.fixture
 def project(tables, monkeypatch):
-    """The project file, in the folder where we are."""
+    """The project file, in the current folder."""
     monkeypatch.chdir(tables)
     return tables / "pmvge.toml"
 
@@ -26,11 +26,11 @@ def tune(run, *flags):
     return json.loads(run("tune", *flags, *QUICK, "--json").out)
 
 
-def trials_in(said):
-    return [line.split(":")[0] for line in said.splitlines() if line.startswith("trial ")]
+def trials_in(printed):
+    return [line.split(":")[0] for line in printed.splitlines() if line.startswith("trial ")]
 
 
-def test_the_best_settings_are_written_back_and_all_else_is_kept(run, project):
+def test_the_best_settings_are_written_and_the_rest_is_kept(run, project):
     before = project.read_text()
     found = tune(run, project, "--trials", 3)
     assert set(found) == {"project", "settings", "gain", "default_gain", "trials"}
@@ -52,24 +52,24 @@ def test_the_best_settings_are_written_back_and_all_else_is_kept(run, project):
 
 def test_the_gain_is_that_of_a_fit_with_these_settings(run, project):
     found = tune(run, project, "--trials", 2)
-    assert "max_steps" not in found["settings"]  # how long trials may take is for trials
+    assert "max_steps" not in found["settings"]  # the limit applies to trials only
     run("fit", project, "-o", "model", "--set", "max_steps=5")
     best = PMvGE.load("model").history_.best
     assert best.validation == pytest.approx(found["gain"], rel=1e-5)
 
 
-def test_the_same_command_goes_on(run, project):
-    said = run("tune", project, "--trials", 2, *QUICK, "-o", "one.toml")
-    assert trials_in(said.out) == ["trial 1/2", "trial 2/2"]
-    said = run("tune", project, "--trials", 4, *QUICK, "-o", "two.toml")
-    assert trials_in(said.out) == ["trial 3/4", "trial 4/4"]
-    said = run("tune", project, "--trials", 4, *QUICK, "-o", "three.toml")
-    assert trials_in(said.out) == []
+def test_the_same_command_continues(run, project):
+    printed = run("tune", project, "--trials", 2, *QUICK, "-o", "one.toml")
+    assert trials_in(printed.out) == ["trial 1/2", "trial 2/2"]
+    printed = run("tune", project, "--trials", 4, *QUICK, "-o", "two.toml")
+    assert trials_in(printed.out) == ["trial 3/4", "trial 4/4"]
+    printed = run("tune", project, "--trials", 4, *QUICK, "-o", "three.toml")
+    assert trials_in(printed.out) == []
     assert project.with_name("two.toml").read_text() == project.with_name("three.toml").read_text()
     assert [p.name for p in project.parent.glob("*.log")] == ["pmvge-tune.log"]
 
 
-def test_an_interruption_says_how_to_go_on_and_loses_nothing(run, project, monkeypatch):
+def test_an_interrupt_says_how_to_continue_and_keeps_the_trials(run, project, monkeypatch):
     usual, fits = PMvGE.fit, []
 
     def fit(self, *arguments, **options):
@@ -80,26 +80,29 @@ def test_an_interruption_says_how_to_go_on_and_loses_nothing(run, project, monke
 
     monkeypatch.setattr(PMvGE, "fit", fit)
     before = project.read_text()
-    said = run("tune", project, "--trials", 3, *QUICK, code=130)
-    assert "Stopped. The trials are in pmvge-tune.log; the same command goes on." in said.out
+    printed = run("tune", project, "--trials", 3, *QUICK, code=130)
+    assert (
+        "Stopped. The trials are in pmvge-tune.log; run the same command to continue."
+        in printed.out
+    )
     assert project.read_text() == before
     assert tune(run, project, "--trials", 3)["trials"] == 3
     assert len(fits) == 4
 
 
-def test_a_search_goes_on_after_its_file_was_cut(run, project):
+def test_a_search_continues_after_its_file_was_cut(run, project):
     run("tune", project, "--trials", 2, *QUICK, "-o", "one.toml")
     study = project.with_name("pmvge-tune.log")
     study.write_bytes(study.read_bytes()[:-40])
-    said = run("tune", project, "--trials", 3, *QUICK, "-o", "two.toml")
-    assert trials_in(said.out) == ["trial 2/3", "trial 3/3"]
-    assert "note: pmvge-tune.log: its last line was half written, and is left out" in said.err
-    said = run("tune", project, "--trials", 3, *QUICK, "-o", "three.toml")
-    assert trials_in(said.out) == []
-    assert "half written" not in said.err
+    printed = run("tune", project, "--trials", 3, *QUICK, "-o", "two.toml")
+    assert trials_in(printed.out) == ["trial 2/3", "trial 3/3"]
+    assert "note: pmvge-tune.log: its last line was incomplete and has been removed" in printed.err
+    printed = run("tune", project, "--trials", 3, *QUICK, "-o", "three.toml")
+    assert trials_in(printed.out) == []
+    assert "incomplete" not in printed.err
 
 
-def test_what_is_set_is_not_searched(run, project, monkeypatch):
+def test_fixed_settings_are_not_searched(run, project, monkeypatch):
     tried = []
     usual = PMvGE.fit
 
@@ -116,7 +119,7 @@ def test_what_is_set_is_not_searched(run, project, monkeypatch):
     assert len({p["learning_rate"] for p in tried}) == 6
 
 
-def test_settings_of_the_file_that_are_searched_are_searched_and_others_stay(run, project):
+def test_searched_settings_of_the_file_are_replaced_and_others_stay(run, project):
     text = "random_state = 3\nbatch_size = 64\ndropout = 0.987\n"
     project.write_text(project.read_text().replace("random_state = 0\n", text))
     model = tune(run, project, "--trials", 1)["settings"]
@@ -124,18 +127,18 @@ def test_settings_of_the_file_that_are_searched_are_searched_and_others_stay(run
     assert model["dropout"] == PMvGE().dropout  # the first trial has the defaults
 
 
-def test_flags_write_a_project_of_their_own(run, films, tmp_path, monkeypatch):
+def test_flags_write_a_new_project_file(run, films, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     flags = ("--view", f"users={films / 'users.csv'}")
     flags += ("--links", f"users,films={films / 'ratings.csv'}")
     found = tune(run, *flags, "--trials", 1)
     assert found["project"] == "pmvge.toml"
-    run("fit", "pmvge.toml", "-o", "model")
+    run("fit", "pmvge.toml", "-o", "model", "--set", "max_steps=5")
     model = PMvGE.load("model")
     assert model.n_components == 4
     assert model.tables_["links"][0]["weight"] == "stars"
     text = (tmp_path / "pmvge.toml").read_text()
-    with pytest.raises(StorageError, match=r"pmvge\.toml: is there already; name another file by"):
+    with pytest.raises(StorageError, match=r"pmvge\.toml: the file exists; name another file by"):
         tune(run, *flags, "--trials", 1)
     assert (tmp_path / "pmvge.toml").read_text() == text
 
@@ -157,7 +160,7 @@ def test_a_budget_of_minutes_has_one_trial_at_least(run, project):
     assert tune(run, project, "--trials", 50, "--minutes", 0)["trials"] == 1
 
 
-def test_without_optuna_one_is_told_what_to_install(refused, project, monkeypatch):
+def test_without_optuna_the_error_says_what_to_install(refused, project, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     before = project.read_text()
     assert (
@@ -177,21 +180,25 @@ def test_any_seed_will_do(run, project, given):
 @pytest.mark.parametrize(
     ("flags", "error", "says"),
     [
-        (("--validation", "0"), InputError, "must be some"),
+        (
+            ("--validation", "0"),
+            InputError,
+            "--validation must be above 0 and patience must be set",
+        ),
         (("--set", "n_component=3"), ParameterError, "did you mean 'n_components'"),
         (("--study", "ratings.csv"), StorageError, r"ratings\.csv: cannot be used as a study"),
         (("--study", "/dev/null/x"), StorageError, "/dev/null/x: cannot be used as a study"),
         (("-o", "/dev/null/x.toml"), StorageError, "cannot be written"),
     ],
 )
-def test_what_cannot_be_tuned_is_told(run, project, flags, error, says):
+def test_invalid_options_are_errors(run, project, flags, error, says):
     before = {path: path.read_bytes() for path in project.parent.iterdir() if path.is_file()}
     with pytest.raises(error, match=says):
         run("tune", project, "--trials", 1, *QUICK, *flags)
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_if_every_trial_diverges_nothing_is_written(run, project, monkeypatch):
+def test_if_every_trial_diverges_the_file_is_unchanged(run, project, monkeypatch):
     def fit(self, *arguments, **options):
         raise DivergedError("to infinity")
 
@@ -214,7 +221,7 @@ def test_if_every_trial_diverges_nothing_is_written(run, project, monkeypatch):
         '# head, why, mine, settings, key\nmodel = { dropout = 0.1 }\n[views.a]\nid = "x"\n',
     ],
 )
-def test_comments_stay_wherever_they_are(text):
+def test_comments_stay(text):
     settings = {"dropout": 0.5, "hidden_sizes": (8, 4), "tau": None, "scheme": "block"}
     written = with_settings(text, settings)
     assert tomllib.loads(written) == {
@@ -225,11 +232,11 @@ def test_comments_stay_wherever_they_are(text):
         assert comment in written
 
 
-def test_none_is_a_word_in_a_project_file(run, project):
+def test_none_is_written_as_a_string(run, project):
     found = tune(run, project, "--trials", 1, "--set", "clip_norm=none")["settings"]
     assert found["clip_norm"] is None
     assert tomllib.loads(project.read_text())["model"]["clip_norm"] == "none"
-    run("fit", project, "-o", "model")
+    run("fit", project, "-o", "model", "--set", "max_steps=5")
     assert PMvGE.load("model").clip_norm is None
 
 
@@ -240,5 +247,5 @@ def test_encoders_chosen_by_view_stay(run, project):
     assert tomllib.loads(project.read_text())["model"]["encoder"] == {"users": "linear"}
 
 
-def test_what_is_searched_are_parameters():
+def test_searched_settings_are_parameters():
     assert set(SEARCHED) <= set(PMvGE().get_params(deep=False))

@@ -1,4 +1,4 @@
-"""Animals with Attributes is read in its publishers' layouts; damaged files say where."""
+"""Animals with Attributes: files in the publishers' formats, and invalid files."""
 
 import os
 import zipfile
@@ -28,7 +28,7 @@ def write(folder, files) -> None:
 
 
 def resnet(rows=5, columns=4, labels=LABELS, names=5):
-    """Row i holds 10 i, 10 i + 1, ..."""
+    """Return ResNet files in which row i is 10 i, 10 i + 1, ..."""
     text = [" ".join(str(10 * i + j) for j in range(columns)) for i in range(rows)]
     return {
         "Features/ResNet101/AwA2-features.txt": "\n".join(text) + "\n",
@@ -48,9 +48,9 @@ def decaf():
 # -- classes --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", ["awa", "awa2/Animals_with_Attributes2", "awa1"])
-def test_classes_and_their_attributes(place, tmp_path) -> None:
-    write(tmp_path / place, LEVEL)
+@pytest.mark.parametrize("folder", ["awa", "awa2/Animals_with_Attributes2", "awa1"])
+def test_classes_and_their_attributes(folder, tmp_path) -> None:
+    write(tmp_path / folder, LEVEL)
     level = load_attributes(tmp_path)
     assert level.classes == CLASSES
     assert level.attributes == ("black", "big", "fast")
@@ -71,20 +71,20 @@ def test_classes_and_their_attributes(place, tmp_path) -> None:
         ("predicate-matrix-continuous.txt", "1 2 nan\n4 5 6\n", "line 1: expected finite"),
     ],
 )
-def test_damaged_classes_say_where(file, text, message, tmp_path) -> None:
+def test_invalid_class_files_name_the_line(file, text, message, tmp_path) -> None:
     write(tmp_path / "awa", {**LEVEL, file: text})
     with pytest.raises(InputError, match=message):
         load_attributes(tmp_path)
 
 
-def test_a_folder_that_has_all_comes_before_one_that_has_some(tmp_path) -> None:
+def test_a_complete_folder_is_preferred_to_an_incomplete_one(tmp_path) -> None:
     write(tmp_path / "awa", {"classes.txt": LEVEL["classes.txt"]})
     write(tmp_path / "awa2", LEVEL)
     assert load_attributes(tmp_path).classes == CLASSES
 
 
 @pytest.mark.parametrize("kept", [[], ["classes.txt"]])
-def test_missing_files_say_which_where_and_how(kept, tmp_path) -> None:
+def test_missing_files_are_named_with_their_source(kept, tmp_path) -> None:
     write(tmp_path / "awa", {name: LEVEL[name] for name in kept})
     missing = "predicates.txt" if kept else "classes.txt"
     with pytest.raises(InputError) as caught:
@@ -101,9 +101,9 @@ def test_missing_files_say_which_where_and_how(kept, tmp_path) -> None:
         assert part in str(caught.value)
 
 
-def test_in_the_usual_folder_the_command_needs_no_folder(tmp_path, monkeypatch) -> None:
+def test_the_advised_command_has_no_folder_for_the_default_one(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("PMVGE_DATA", str(tmp_path))
-    with pytest.raises(InputError, match="'pmvge datasets download awa2', or get https://"):
+    with pytest.raises(InputError, match="'pmvge datasets download awa2', or download https://"):
         load_attributes()
 
 
@@ -120,9 +120,9 @@ def test_the_real_matrix() -> None:
 # -- images ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", ["awa2", "awa2/Animals_with_Attributes2", "awa"])
-def test_rows_of_resnet_features(place, tmp_path) -> None:
-    write(tmp_path / place, resnet())
+@pytest.mark.parametrize("folder", ["awa2", "awa2/Animals_with_Attributes2", "awa"])
+def test_rows_of_resnet_features(folder, tmp_path) -> None:
+    write(tmp_path / folder, resnet())
     images = load_images("awa2", CLASSES, tmp_path, columns=4)
     assert images.labels.tolist() == [0, 0, 1, 1, 1]
     assert images.features[:, 0].tolist() == [10, 40, 0, 20, 30]
@@ -167,13 +167,13 @@ def test_some_images_of_each_class_are_drawn_by_a_seed(kind, tmp_path) -> None:
         (resnet(names=4), "filenames.txt: expected 5 names"),
     ],
 )
-def test_damaged_resnet_features_say_where(files, message, tmp_path) -> None:
+def test_invalid_resnet_files_name_the_line(files, message, tmp_path) -> None:
     write(tmp_path / "awa2", files)
     with pytest.raises(InputError, match=message):
         load_images("awa2", CLASSES, tmp_path, columns=4)
 
 
-def test_a_word_among_the_numbers_is_found(tmp_path) -> None:
+def test_a_word_among_the_numbers_is_refused(tmp_path) -> None:
     files = resnet()
     name = "Features/ResNet101/AwA2-features.txt"
     write(tmp_path / "awa2", {**files, name: files[name].replace("21", "oops")})
@@ -194,13 +194,15 @@ def test_too_few_images_of_a_class(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["awa1", "awa2"])
-def test_missing_images_say_which_where_and_how(kind, tmp_path) -> None:
+def test_missing_images_are_named_with_their_source(kind, tmp_path) -> None:
     with pytest.raises(InputError) as caught:
         load_images(kind, CLASSES, tmp_path)
     message = str(caught.value)
     for part in ("Features/", str(tmp_path / kind), str(tmp_path / "awa"), "https://", "unpack"):
         assert part in message
-    assert ("pmvge datasets download" in message) is (kind == "awa2")  # of awa1 no sum is known
+    assert ("pmvge datasets download" in message) is (
+        kind == "awa2"
+    )  # awa1 has no published checksum
 
 
 def test_a_class_without_a_folder(tmp_path) -> None:
@@ -209,12 +211,12 @@ def test_a_class_without_a_folder(tmp_path) -> None:
         load_images("awa1", CLASSES, tmp_path, columns=4)
 
 
-# -- AwA2 as it is downloaded ---------------------------------------------------------------
+# -- AwA2 from its archives -----------------------------------------------------------------
 
 
 @pytest.fixture
 def narrow(monkeypatch) -> None:
-    """Images of four numbers."""
+    """Use images of four numbers."""
     monkeypatch.setitem(awa.COLUMNS, "awa2", 4)
 
 
@@ -231,11 +233,11 @@ def archives(folder: Path, level=LEVEL, images=None) -> list[Path]:
     return [pack(folder / "base.zip", level), pack(folder / "features.zip", images)]
 
 
-def test_what_is_unpacked_is_found_by_all_loaders(tmp_path, narrow) -> None:
+def test_all_loaders_find_the_unpacked_files(tmp_path, narrow) -> None:
     folder = tmp_path / "awa2"
     assert find_awa2(folder) is None
-    place = unpack_awa2(archives(folder), folder)
-    assert place == find_awa2(folder) == folder / "Animals_with_Attributes2"
+    unpacked = unpack_awa2(archives(folder), folder)
+    assert unpacked == find_awa2(folder) == folder / "Animals_with_Attributes2"
     assert load_attributes(tmp_path).classes == CLASSES
     assert len(load_images("awa2", CLASSES, tmp_path).labels) == 5
     assert load_awa2(folder).n_links == 8
@@ -266,11 +268,11 @@ def test_every_file_is_needed(missing, tmp_path) -> None:
         load_awa2(folder)
     level = {k: v for k, v in LEVEL.items() if k != missing}
     images = {k: v for k, v in resnet().items() if k != missing}
-    with pytest.raises(InputError, match=f"Animals_with_Attributes2/{missing} is not in there"):
+    with pytest.raises(InputError, match=f"Animals_with_Attributes2/{missing} is missing"):
         unpack_awa2(archives(tmp_path / "in", level, images), folder)
     assert not (folder / "Animals_with_Attributes2").exists()
 
 
 def test_the_limit_is_above_what_is_published() -> None:
-    images, columns, digits = 37_322, 2_048, 25  # a number in full, with a space
+    images, columns, digits = 37_322, 2_048, 25  # a number with all digits and a space
     assert images * columns * digits < awa.MAX_BYTES < 2 * images * columns * digits

@@ -1,4 +1,4 @@
-"""Archives that are larger than they look: counted before anything of them is believed."""
+"""Archive bombs: archives that are much larger when unpacked are refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pmvge.datasets.unpacking import MEMBERS, read_files, unpack
+from pmvge.datasets.unpacking import MAX_MEMBERS, read_files, unpack
 from pmvge.errors import InputError
 
 
@@ -27,8 +27,8 @@ def refused(path: Path, max_bytes: int = 100_000) -> str:
 
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
-def test_a_header_is_no_place_for_a_bomb(kind: bytes, tmp_path: Path) -> None:
-    """What a tar says of its members is packed, too; it is counted before it is believed."""
+def test_a_large_compressed_header_is_refused(kind: bytes, tmp_path: Path) -> None:
+    """The headers of a tar archive are compressed as well, and are counted before they are read."""
     size = 64 << 20
     with gzip.open(tmp_path / "x", "wb", 1) as packed:
         packed.write(header("x", size, kind))
@@ -40,28 +40,28 @@ def test_a_header_is_no_place_for_a_bomb(kind: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_many_members_are_a_bomb(packed: bool, tmp_path: Path) -> None:
+def test_too_many_members_are_refused(packed: bool, tmp_path: Path) -> None:
     opened = gzip.open if packed else open
     with opened(tmp_path / "x", "wb") as stream:
-        stream.write(header("names.txt", 0) * (MEMBERS + 1) + bytes(1024))
-    assert f"at most {MEMBERS:,} files and folders" in refused(tmp_path / "x")
+        stream.write(header("names.txt", 0) * (MAX_MEMBERS + 1) + bytes(1024))
+    assert f"at most {MAX_MEMBERS:,} files and folders" in refused(tmp_path / "x")
     with zipfile.ZipFile(tmp_path / "y.zip", "w") as archive:
-        for number in range(MEMBERS + 1):
+        for number in range(MAX_MEMBERS + 1):
             archive.writestr(f"set/{number}", b"")
-    assert f"at most {MEMBERS:,} files and folders" in refused(tmp_path / "y.zip")
+    assert f"at most {MAX_MEMBERS:,} files and folders" in refused(tmp_path / "y.zip")
     with pytest.raises(InputError, match="files and folders, got more"):
         unpack([tmp_path / "y.zip"], tmp_path / "set", needed=["1"], max_bytes=10)
     assert not (tmp_path / "set").exists()
 
 
-def test_a_size_that_is_only_said_is_refused(tmp_path: Path) -> None:
+def test_a_large_declared_size_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(header("names.txt", 1 << 32) + bytes(1024))
     assert "at most 100,000 bytes" in refused(tmp_path / "x")
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         archive.writestr("names.txt", b"12345678")
-    said = stream.getvalue().replace((8).to_bytes(4, "little"), (1 << 31).to_bytes(4, "little"))
-    (tmp_path / "y.zip").write_bytes(said)
+    content = stream.getvalue().replace((8).to_bytes(4, "little"), (1 << 31).to_bytes(4, "little"))
+    (tmp_path / "y.zip").write_bytes(content)
     assert "at most 100,000 bytes" in refused(tmp_path / "y.zip")
 
 
@@ -77,6 +77,6 @@ def test_an_archive_in_an_archive_stays_packed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"\x1f\x8bnot gzip", b"BZhnot bzip2", b"\xfd7zXZ\0not xz"])
-def test_packed_nonsense_is_no_archive(damage: bytes, tmp_path: Path) -> None:
+def test_damaged_compressed_data_are_refused(damage: bytes, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(damage + bytes(100))
     assert "not a zip or tar archive, or a damaged one" in refused(tmp_path / "x")

@@ -1,4 +1,4 @@
-"""Cora's files are read from a folder or an archive; damaged ones say so."""
+"""Cora from a folder or an archive, and invalid files."""
 
 import io
 import os
@@ -18,19 +18,19 @@ CITES = "31\t7\n7\t31\n7\t31\n100\t5\n5\t5\n5\t999\n999\t7\n"
 FILES = {"cora.content": CONTENT, "cora.cites": CITES}
 
 
-def as_folder(place: Path, files: dict[str, str]) -> None:
+def as_folder(folder: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
-        (place / name).write_text(text)
+        (folder / name).write_text(text)
 
 
-def as_zip(place: Path, files: dict[str, str]) -> None:
-    with zipfile.ZipFile(place / "cora.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+def as_zip(folder: Path, files: dict[str, str]) -> None:
+    with zipfile.ZipFile(folder / "cora.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in files.items():
             archive.writestr(f"deep/cora/{name}", text)
 
 
-def as_tgz(place: Path, files: dict[str, str]) -> None:
-    with tarfile.open(place / "cora.tgz", "w:gz") as archive:
+def as_tgz(folder: Path, files: dict[str, str]) -> None:
+    with tarfile.open(folder / "cora.tgz", "w:gz") as archive:
         for name, text in files.items():
             member = tarfile.TarInfo(f"cora/{name}")
             member.size = len(text.encode())
@@ -55,7 +55,7 @@ def test_papers_words_fields_and_citations(write, tmp_path) -> None:
     assert linked.tolist() == [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
 
 
-def test_the_files_come_before_an_archive_of_them(tmp_path) -> None:
+def test_files_are_preferred_to_an_archive(tmp_path) -> None:
     as_folder(tmp_path, FILES)
     (tmp_path / "cora.zip").write_bytes(b"not needed")
     assert load_cora(str(tmp_path)).graph.n_links == 2
@@ -68,23 +68,21 @@ def test_the_data_folder_is_the_default(tmp_path, monkeypatch) -> None:
     assert load_cora().graph.n_links == 2
 
 
-def test_where_there_is_no_cora_the_publisher_and_the_command_are_named(
-    tmp_path, monkeypatch
-) -> None:
+def test_a_missing_cora_names_the_publisher_and_the_command(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("PMVGE_DATA", str(tmp_path))
-    message = r"cora: no Cora here: expected cora.content and cora.cites, or cora.zip.*https://"
+    message = r"cora: Cora not found: expected cora.content and cora.cites, or cora.zip.*https://"
     with pytest.raises(InputError, match=f"{message}.*pmvge datasets download cora.*PMVGE_DATA"):
         load_cora()
 
 
-def test_the_users_own_folder_is_looked_into_and_not_the_current_one(tmp_path, monkeypatch) -> None:
+def test_the_users_data_folder_is_searched_and_not_the_current_one(tmp_path, monkeypatch) -> None:
     (tmp_path / "cora").mkdir()
     as_folder(tmp_path / "cora", FILES)
     monkeypatch.delenv("PMVGE_DATA", raising=False)
     for name in ("HOME", "USERPROFILE", "XDG_DATA_HOME", "LOCALAPPDATA"):
         monkeypatch.setenv(name, str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=r"home.*pmvge.cora: no Cora here"):
+    with pytest.raises(InputError, match=r"home.*pmvge.cora: Cora not found"):
         load_cora()
 
 
@@ -99,22 +97,25 @@ def test_both_files_are_needed(write, missing, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"cora.content": ""}, "cora.content: expected lines of one length"),
-        ({"cora.content": "31\tTheory\n"}, "cora.content: expected lines of one length"),
+        ({"cora.content": ""}, "cora.content: expected lines of the same length"),
+        ({"cora.content": "31\tTheory\n"}, "cora.content: expected lines of the same length"),
         (
             {"cora.content": CONTENT + "8\t1\tTheory\n"},
-            "cora.content: expected lines of one length",
+            "cora.content: expected lines of the same length",
         ),
         (
             {"cora.content": CONTENT.replace("\t", " ")},
-            "cora.content: expected lines of one length",
+            "cora.content: expected lines of the same length",
         ),
-        ({"cora.content": CONTENT.replace("31", "x")}, "not in Cora's layout: .*'x'"),
-        ({"cora.content": CONTENT.replace("7\t0", "7\tz")}, "not in Cora's layout: .*'z'"),
-        ({"cora.cites": ""}, "not in Cora's layout"),
-        ({"cora.cites": "31\t7\n5\n"}, "not in Cora's layout"),
-        ({"cora.cites": "31\n7\n"}, "not in Cora's layout"),
-        ({"cora.cites": "31\tseven\n"}, "not in Cora's layout: .*'seven'"),
+        ({"cora.content": CONTENT.replace("31", "x")}, "expected files in Cora's format: .*'x'"),
+        (
+            {"cora.content": CONTENT.replace("7\t0", "7\tz")},
+            "expected files in Cora's format: .*'z'",
+        ),
+        ({"cora.cites": ""}, "expected files in Cora's format"),
+        ({"cora.cites": "31\t7\n5\n"}, "expected files in Cora's format"),
+        ({"cora.cites": "31\n7\n"}, "expected files in Cora's format"),
+        ({"cora.cites": "31\tseven\n"}, "expected files in Cora's format: .*'seven'"),
         ({"cora.content": CONTENT + CONTENT}, "view 'paper': ids: expected distinct ids"),
         ({"cora.cites": "31\t31\n8\t9\n"}, "at least one link"),
     ],
@@ -125,7 +126,7 @@ def test_another_layout_is_rejected(change, message, tmp_path) -> None:
         load_cora(tmp_path)
 
 
-def test_bytes_that_are_no_text_are_rejected(tmp_path) -> None:
+def test_bytes_that_are_not_utf_8_are_rejected(tmp_path) -> None:
     as_folder(tmp_path, FILES)
     (tmp_path / "cora.cites").write_bytes(b"\xff\xfe31\t7\n")
     with pytest.raises(InputError, match=r"cannot read Cora: .*utf-8"):
@@ -137,7 +138,7 @@ def cut(path: Path) -> None:
 
 
 def garble(path: Path) -> None:
-    """Spoil the compressed text in the middle; what frames it stays."""
+    """Change the compressed text in the middle; the headers stay valid."""
     data = bytearray(path.read_bytes())
     data[len(data) // 4 : len(data) // 2] = b"\xff" * (len(data) // 2 - len(data) // 4)
     path.write_bytes(data)
@@ -162,12 +163,12 @@ def test_a_damaged_archive_is_rejected(write, name, damage, tmp_path) -> None:
 @pytest.mark.parametrize("write", [as_zip, as_tgz])
 @pytest.mark.parametrize("name", ["../evil", "/evil", "C:evil", "..\\evil"])
 def test_an_archive_with_a_path_that_leads_out_is_rejected(write, name, tmp_path) -> None:
-    place = tmp_path / "cora"
-    place.mkdir()
-    write(place, {**FILES, f"../../{name}": "x"})
+    folder = tmp_path / "cora"
+    folder.mkdir()
+    write(folder, {**FILES, f"../../{name}": "x"})
     message = r"cora: cannot read Cora: member .*evil' leads out of the archive's folder"
     with pytest.raises(InputError, match=message):
-        load_cora(place)
+        load_cora(folder)
     assert len(list(tmp_path.rglob("*"))) == 2  # the folder and the archive
 
 
@@ -178,12 +179,12 @@ def test_an_archive_with_a_link_is_rejected(tmp_path) -> None:
             member = tarfile.TarInfo(f"cora/{name}")
             member.type, member.linkname = tarfile.SYMTYPE, str(tmp_path / "secret")
             archive.addfile(member)
-    with pytest.raises(InputError, match=r"cannot read Cora: .*is a link or a device"):
+    with pytest.raises(InputError, match=r"cannot read Cora: .*got a link or a device"):
         load_cora(tmp_path)
 
 
 @pytest.mark.parametrize("write", [as_zip, as_tgz])
-def test_a_bomb_is_rejected(write, tmp_path, monkeypatch) -> None:
+def test_an_archive_that_is_too_large_is_rejected(write, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("pmvge.datasets.cora.MAX_BYTES", 10_000)
     write(tmp_path, {**FILES, "zeros": "0" * 10_000})
     with pytest.raises(InputError, match="cannot read Cora: expected at most 10,000 bytes"):

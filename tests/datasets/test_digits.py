@@ -1,4 +1,4 @@
-"""The digits graph against the scans it is made of."""
+"""The digits graph against the scans in scikit-learn."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def scans():
     return pixels, labels
 
 
-def test_the_parts_share_no_scan_and_leave_none_out(parts) -> None:
+def test_the_two_graphs_partition_the_scans(parts) -> None:
     train, test = (part.graph.ids["image"].tolist() for part in parts)
     assert sorted(train + test) == list(range(1797))
     assert len(test) == round(1797 / 4)
@@ -39,7 +39,7 @@ def test_other_fractions_and_seeds() -> None:
     assert test.graph.ids["image"].tolist() == again.graph.ids["image"].tolist()
 
 
-def test_rows_of_the_scan_views_are_the_scans(part, scans) -> None:
+def test_rows_of_the_scan_views_have_the_ids_of_scans(part, scans) -> None:
     pixels, labels = scans
     rows = part.graph.ids["image"]
     for view in SCAN_VIEWS:
@@ -55,7 +55,7 @@ def test_views_have_different_dimensions(part) -> None:
     assert shapes == {"image": (64,), "spectrum": (40,), "profile": (16,), "name": None}
 
 
-def test_profiles_hold_the_ink_of_columns_and_rows(part, scans) -> None:
+def test_profiles_are_sums_of_columns_and_rows(part, scans) -> None:
     square = scans[0][part.graph.ids["image"]].reshape(-1, 8, 8)
     profile = part.graph.views["profile"]
     for k in range(8):
@@ -77,7 +77,7 @@ def test_observed_pairs(part) -> None:
 
 
 def squared_distances(part) -> np.ndarray:
-    """Between pixels, which are whole numbers: exact."""
+    """Return the squared distances of pixels, which are integers, so exact."""
     X = part.graph.views["image"].astype(np.int64)
     norms = (X**2).sum(1)
     return norms[:, None] + norms[None, :] - 2 * X @ X.T
@@ -89,17 +89,17 @@ def test_an_image_is_linked_to_the_names_of_its_five_nearest_scans(part) -> None
     assert np.all(votes[np.arange(len(votes)), part.labels] >= 1)
     for i, distance in enumerate(squared_distances(part)):
         order = np.argsort(distance, kind="stable")
-        if distance[order[4]] < distance[order[5]]:  # else which of them is the fifth is open
+        if distance[order[4]] < distance[order[5]]:  # else the fifth nearest is not unique
             expected = np.bincount(part.labels[order[:5]], minlength=10)
             assert np.array_equal(votes[i], expected)
 
 
 @pytest.mark.parametrize("pair", [("image", "spectrum"), ("spectrum", "profile")])
-def test_views_of_scans_are_linked_if_they_show_one_digit_and_look_alike(part, pair) -> None:
+def test_scans_of_one_digit_with_similar_pixels_are_linked(part, pair) -> None:
     linked = part.graph.links[pair].matrix().toarray()
     distance = squared_distances(part)
     same_digit = part.labels[:, None] == part.labels[None, :]
-    clear = distance != 22**2  # at the very edge rounding decides
+    clear = distance != 22**2  # at the radius rounding decides
     assert np.array_equal(linked[clear], (same_digit & (distance < 22**2))[clear])
     assert np.all(np.diag(linked) == 1)
     assert linked.sum() > 2 * len(linked)

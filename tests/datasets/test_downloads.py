@@ -1,4 +1,4 @@
-"""A download ends with the whole file or with the old one, whatever the server does."""
+"""A download ends with the complete file, or keeps the old one."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ from pmvge.datasets import download
 from pmvge.errors import InputError
 
 LOCAL = ("http://127.0.0.1:",)
-BODY = bytes(range(256)) * 1000  # four blocks
+BODY = bytes(range(256)) * 1000  # four chunks
 LIMIT = 300_000
 
 
@@ -31,7 +31,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name.replace("_", "-"), str(value))
         self.end_headers()
 
-    def whole(self) -> None:
+    def complete(self) -> None:
         self.begin(Content_Length=len(BODY))
         self.wfile.write(BODY)
 
@@ -71,10 +71,10 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"x" * (LIMIT + 1))
 
     def moved(self) -> None:
-        self.begin(302, Location="/whole", Content_Length=0)
+        self.begin(302, Location="/complete", Content_Length=0)
 
     def moved_away(self) -> None:
-        self.begin(302, Location="http://elsewhere.invalid/whole", Content_Length=0)
+        self.begin(302, Location="http://elsewhere.invalid/complete", Content_Length=0)
 
     def log_message(self, *_: object) -> None:
         pass
@@ -84,7 +84,7 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_: object) -> None:
-        """A client that hangs up is what some tests are about."""
+        """Ignore errors of clients that close the connection, as some tests do."""
 
 
 @pytest.fixture(scope="module")
@@ -113,14 +113,14 @@ def accept(path: Path) -> None:
     pass
 
 
-def fetch(url: str, target: Path, verify=accept, progress=None, **options) -> None:
+def fetch(url: str, target: Path, verify=accept, on_progress=None, **options) -> None:
     settings = {"max_bytes": LIMIT, "timeout": 20.0, "allowed": LOCAL, **options}
-    download(url, target, verify, progress, **settings)
+    download(url, target, verify, on_progress, **settings)
 
 
-@pytest.mark.parametrize("page", ["whole", "unsized", "moved"])
+@pytest.mark.parametrize("page", ["complete", "unsized", "moved"])
 @pytest.mark.parametrize("old", [None, b"old"])
-def test_the_file_arrives_whole(at, page, old, tmp_path) -> None:
+def test_the_downloaded_file_is_complete(at, page, old, tmp_path) -> None:
     target = tmp_path / "new" / "folder" / "file.tgz"
     if old is not None:
         target.parent.mkdir(parents=True)
@@ -130,23 +130,23 @@ def test_the_file_arrives_whole(at, page, old, tmp_path) -> None:
     assert names(target.parent) == ["file.tgz"]
 
 
-@pytest.mark.parametrize(("page", "total"), [("whole", len(BODY)), ("unsized", None)])
-def test_progress_counts_the_bytes(at, page, total, tmp_path) -> None:
-    told = []
-    fetch(at(page), tmp_path / "file", progress=lambda *numbers: told.append(numbers))
-    done = [d for d, _ in told]
+@pytest.mark.parametrize(("page", "total"), [("complete", len(BODY)), ("unsized", None)])
+def test_progress_reports_the_bytes(at, page, total, tmp_path) -> None:
+    calls = []
+    fetch(at(page), tmp_path / "file", on_progress=lambda *numbers: calls.append(numbers))
+    done = [d for d, _ in calls]
     assert len(done) > 2
     assert done == sorted(set(done))
     assert done[-1] == len(BODY)
-    assert {t for _, t in told} == {total}
+    assert {t for _, t in calls} == {total}
 
 
-def test_the_server_is_told_who_asks(server, at, tmp_path) -> None:
-    fetch(at("whole"), tmp_path / "file")
+def test_the_user_agent_is_sent(server, at, tmp_path) -> None:
+    fetch(at("complete"), tmp_path / "file")
     assert server.agents[-1] == f"pmvge/{__version__}"
 
 
-def test_the_whole_file_is_verified_before_it_takes_the_place_of_the_old(at, tmp_path) -> None:
+def test_the_complete_file_is_verified_before_it_replaces_the_old_one(at, tmp_path) -> None:
     target, seen = tmp_path / "file", []
     target.write_bytes(b"old")
 
@@ -154,7 +154,7 @@ def test_the_whole_file_is_verified_before_it_takes_the_place_of_the_old(at, tmp
         assert (path.parent, path.suffix) == (tmp_path, ".partial")
         seen.append((path.read_bytes(), target.read_bytes()))
 
-    fetch(at("whole"), target, verify)
+    fetch(at("complete"), target, verify)
     assert seen == [(BODY, b"old")]
 
 
@@ -180,44 +180,44 @@ def assert_untouched(target: Path, old: bytes | None) -> None:
 @pytest.mark.parametrize(
     ("page", "message"),
     [
-        ("missing", r"cannot be fetched: HTTP Error 404"),
-        ("cut", r"broke off after 100,000 of 256,000 bytes"),
-        ("cut_chunk", r"broke off after \d\d,\d+ bytes: IncompleteRead"),
-        ("stalled", r"broke off after 65,536 bytes: timed out"),
+        ("missing", r"cannot be downloaded: HTTP Error 404"),
+        ("cut", r"the download stopped after 100,000 of 256,000 bytes"),
+        ("cut_chunk", r"the download stopped after \d\d,\d+ bytes: IncompleteRead"),
+        ("stalled", r"the download stopped after 65,536 bytes: timed out"),
         ("silent", r"cannot be reached: Remote end closed"),
         ("garbled", r"cannot be reached: this is not http"),
-        ("moved_away", r"redirected to http://elsewhere.invalid/whole, expected http://127"),
+        ("moved_away", r"redirected to http://elsewhere.invalid/complete, expected http://127"),
     ],
 )
-def test_network_trouble(at, page, message, old, tmp_path) -> None:
+def test_network_errors(at, page, message, old, tmp_path) -> None:
     target = tmp_path / "file.tgz"
     if old is not None:
         target.write_bytes(old)
     with pytest.raises(InputError, match=message) as caught:
         fetch(at(page), target, timeout=0.5 if page == "stalled" else 20.0)
     assert str(caught.value).startswith(f"{at(page)}: ")
-    assert str(caught.value).endswith(f"by hand from there and put it at {target}")
+    assert str(caught.value).endswith(f"download it by hand and save it as {target}")
     assert_untouched(target, old)
 
 
 def test_an_unreachable_server(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.chdir(tmp_path)
-    with socket.socket() as taken:  # bound, but nobody listens
+    with socket.socket() as taken:  # bound, but not listening
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/file"
         with pytest.raises(InputError, match=r"cannot be reached: .*refused") as caught:
             fetch(url, Path("file"))
-    assert str(caught.value).endswith(f"put it at {tmp_path / 'file'}")  # where, in full
+    assert str(caught.value).endswith(f"save it as {tmp_path / 'file'}")  # an absolute path
     assert names(tmp_path) == []
 
 
 @pytest.mark.parametrize("page", ["large", "large_unsized"])
 def test_more_bytes_than_expected(at, page, tmp_path) -> None:
-    target, told = tmp_path / "file", []
+    target, calls = tmp_path / "file", []
     with pytest.raises(InputError, match=r"expected at most 300,000 bytes, got 300,001 or more"):
-        fetch(at(page), target, progress=lambda done, total: told.append(done))
-    assert page == "large_unsized" or told == []  # a size that is announced is enough
+        fetch(at(page), target, on_progress=lambda done, total: calls.append(done))
+    assert page == "large_unsized" or calls == []  # refused by its Content-Length
     assert_untouched(target, None)
     fetch(at(page), target, max_bytes=LIMIT + 1)
     assert target.stat().st_size == LIMIT + 1
@@ -228,27 +228,29 @@ def test_the_wrong_file(at, old, tmp_path) -> None:
     target = tmp_path / "file"
     if old is not None:
         target.write_bytes(old)
-    message = r"whole: not the file that was expected: inner.txt: expected SHA-256 12, got 34"
+    message = (
+        r"complete: the download is not the expected file: inner.txt: expected SHA-256 12, got 34"
+    )
     with pytest.raises(InputError, match=message):
-        fetch(at("whole"), target, wrong)
+        fetch(at("complete"), target, wrong)
     assert_untouched(target, old)
 
 
-def test_an_impatient_user(at, tmp_path) -> None:
+def test_an_interrupt(at, tmp_path) -> None:
     target = tmp_path / "file"
     target.write_bytes(b"old")
     with pytest.raises(KeyboardInterrupt):
-        fetch(at("whole"), target, progress=stop)
+        fetch(at("complete"), target, on_progress=stop)
     assert_untouched(target, b"old")
 
 
 @pytest.mark.parametrize("old", [None, b"old"])
-def test_folders_that_were_made_for_nothing_go_again(at, old, tmp_path) -> None:
+def test_new_folders_are_removed_after_a_failure(at, old, tmp_path) -> None:
     target = tmp_path / "new" / "folder" / "file"
     if old is not None:
         (tmp_path / "new").mkdir()
         (tmp_path / "new" / "mine").write_bytes(old)
-    for page, verify in (("whole", wrong), ("missing", accept)):
+    for page, verify in (("complete", wrong), ("missing", accept)):
         with pytest.raises(InputError):
             fetch(at(page), target, verify)
         assert names(tmp_path) == ([] if old is None else ["new"])
@@ -260,21 +262,21 @@ def test_a_full_disk(at, monkeypatch, tmp_path) -> None:
     target.write_bytes(b"old")
     monkeypatch.setattr(os, "fsync", no_sync)
     with pytest.raises(InputError, match=r"file: cannot be written: .*No space left"):
-        fetch(at("whole"), target)
+        fetch(at("complete"), target)
     assert_untouched(target, b"old")
 
 
-def test_a_file_in_the_folders_place(at, tmp_path) -> None:
+def test_a_file_at_the_path_of_the_folder(at, tmp_path) -> None:
     (tmp_path / "folder").write_bytes(b"a file")
     with pytest.raises(InputError, match=r"file: cannot be written: "):
-        fetch(at("whole"), tmp_path / "folder" / "file")
+        fetch(at("complete"), tmp_path / "folder" / "file")
     assert_untouched(tmp_path / "folder", b"a file")
 
 
-def test_a_folder_in_the_files_place(at, tmp_path) -> None:
+def test_a_folder_at_the_path_of_the_file(at, tmp_path) -> None:
     (tmp_path / "file").mkdir()
     with pytest.raises(InputError, match=r"file: cannot be written: "):
-        fetch(at("whole"), tmp_path / "file")
+        fetch(at("complete"), tmp_path / "file")
     assert names(tmp_path) == ["file"]
 
 
@@ -284,7 +286,7 @@ def test_a_folder_that_is_read_only(at, tmp_path) -> None:
         if os.access(tmp_path, os.W_OK):
             pytest.skip("this user may write everywhere")
         with pytest.raises(InputError, match=r"file: cannot be written: .*denied"):
-            fetch(at("whole"), tmp_path / "file")
+            fetch(at("complete"), tmp_path / "file")
     finally:
         tmp_path.chmod(0o700)
 
@@ -293,17 +295,17 @@ def test_a_folder_that_is_read_only(at, tmp_path) -> None:
     "url",
     ["http://127.0.0.1:1/x", "http://example.org/x", "file:///x", "ftp://example.org/x", "x", ""],
 )
-def test_only_https_is_fetched_unless_told_otherwise(url, tmp_path) -> None:
+def test_only_https_is_allowed_by_default(url, tmp_path) -> None:
     target = tmp_path / "folder" / "x"
     with pytest.raises(InputError, match="expected an address that starts with https://"):
         download(url, target, accept, max_bytes=LIMIT)
     assert names(tmp_path) == []
 
 
-def test_a_file_of_this_machine_if_allowed(tmp_path) -> None:
+def test_a_local_file_if_allowed(tmp_path) -> None:
     (tmp_path / "here").write_bytes(BODY)
     fetch((tmp_path / "here").as_uri(), tmp_path / "there", allowed=("file://",))
     assert (tmp_path / "there").read_bytes() == BODY
-    with pytest.raises(InputError, match=r"gone: cannot be reached: .*put it at"):
+    with pytest.raises(InputError, match=r"gone: cannot be reached: .*save it as"):
         fetch((tmp_path / "gone").as_uri(), tmp_path / "there", allowed=("file://",))
     assert (tmp_path / "there").read_bytes() == BODY

@@ -1,4 +1,4 @@
-"""The registry: where data sets are looked for, and archives against their sums."""
+"""The registry: where data sets are searched, and how archives are verified."""
 
 import hashlib
 import io
@@ -34,7 +34,7 @@ def pack(path: Path, files: dict[str, bytes], *, folder="cora/", mode="w:gz") ->
     return path
 
 
-# -- where -----------------------------------------------------------------------------------------
+# -- folders --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_pmvge_data_comes_first(home, monkeypatch) -> None:
     assert data_folder().name == "pmvge"
 
 
-def test_a_user_without_a_home_is_told_of_pmvge_data(home, monkeypatch) -> None:
+def test_without_a_home_folder_the_error_names_pmvge_data(home, monkeypatch) -> None:
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
@@ -96,19 +96,19 @@ def test_a_user_without_a_home_is_told_of_pmvge_data(home, monkeypatch) -> None:
         data_folder()
 
 
-def test_what_is_found_is_what_would_be_read(tmp_path) -> None:
+def test_installed_path_is_what_is_read(tmp_path) -> None:
     folder = CORA.folder(tmp_path)
-    assert CORA.found(tmp_path) is None
+    assert CORA.installed_path(tmp_path) is None
     folder.mkdir()
-    assert CORA.found(tmp_path) is None
-    assert list(CORA.places(tmp_path)) == [folder / "cora.tgz"]
-    for path in (folder / "cora.tgz", folder / "cora.zip"):  # each before the one before it
+    assert CORA.installed_path(tmp_path) is None
+    assert list(CORA.archive_paths(tmp_path)) == [folder / "cora.tgz"]
+    for path in (folder / "cora.tgz", folder / "cora.zip"):  # the later is preferred
         path.touch()
-        assert CORA.found(tmp_path) == path
+        assert CORA.installed_path(tmp_path) == path
     (folder / "cora.content").touch()
-    assert CORA.found(tmp_path) == folder / "cora.zip"
+    assert CORA.installed_path(tmp_path) == folder / "cora.zip"
     (folder / "cora.cites").touch()
-    assert CORA.found(tmp_path) == folder
+    assert CORA.installed_path(tmp_path) == folder
 
 
 def test_a_folder_that_may_not_be_read(tmp_path) -> None:
@@ -116,10 +116,10 @@ def test_a_folder_that_may_not_be_read(tmp_path) -> None:
         raise PermissionError(13, "Permission denied")
 
     with pytest.raises(InputError, match=r"cora: cannot look for cora: .*denied"):
-        replace(CORA, find=denied).found(tmp_path)
+        replace(CORA, find=denied).installed_path(tmp_path)
 
 
-# -- what ------------------------------------------------------------------------------------------
+# -- entries---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dataset", DATASETS.values(), ids=lambda dataset: dataset.name)
@@ -129,7 +129,7 @@ def test_every_entry_is_complete(dataset, tmp_path) -> None:
     assert dataset.note
     if dataset.archives:
         assert dataset.source.startswith("https://")
-        assert dataset.found(tmp_path) is None
+        assert dataset.installed_path(tmp_path) is None
     for archive in dataset.archives:
         assert archive.url.startswith("https://")
         assert archive.max_bytes > 0
@@ -138,8 +138,8 @@ def test_every_entry_is_complete(dataset, tmp_path) -> None:
             archive.verify(tmp_path / "x")
 
 
-def test_the_archives_of_awa2_are_known_by_the_publishers_sums(tmp_path) -> None:
-    names = {path.name: archive.url for path, archive in AWA2.places(tmp_path).items()}
+def test_the_archives_of_awa2_are_verified_by_the_publishers_md5(tmp_path) -> None:
+    names = {path.name: archive.url for path, archive in AWA2.archive_paths(tmp_path).items()}
     assert names == {
         "AwA2-base.zip": "https://cvml.ista.ac.at/AwA2/AwA2-base.zip",
         "AwA2-features.zip": "https://cvml.ista.ac.at/AwA2/AwA2-features.zip",
@@ -156,14 +156,14 @@ def test_digits_need_no_folder(tmp_path) -> None:
     assert graph.view_names == ("image", "name", "profile", "spectrum")
 
 
-# -- whether it is the right one -------------------------------------------------------------------
+# -- checksums -----------------------------------------------------------------------------
 
 
-def test_the_right_archive(tmp_path) -> None:
+def test_the_expected_archive_is_accepted(tmp_path) -> None:
     verify(pack(tmp_path / "cora.tgz", {"README": b"", **FILES, "more": b"x"}))
 
 
-def test_an_archive_by_its_own_sum(tmp_path) -> None:
+def test_an_archive_is_verified_by_its_md5(tmp_path) -> None:
     (tmp_path / "x").write_bytes(b"message digest")
     known = has_md5("f96b697d7cb7938d525a2f31aaf161d0")  # RFC 1321
     known(tmp_path / "x")
@@ -175,7 +175,7 @@ def test_an_archive_by_its_own_sum(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_another_content_is_named_with_both_sums(name, tmp_path) -> None:
+def test_a_wrong_checksum_is_reported_with_the_expected_one(name, tmp_path) -> None:
     other = FILES[name] + b"\n"
     archive = pack(tmp_path / "cora.tgz", FILES | {name: other})
     expected, got = SUMS[name], hashlib.sha256(other).hexdigest()
@@ -190,7 +190,7 @@ def test_a_missing_file_is_named(name, tmp_path) -> None:
         verify(archive)
 
 
-def test_a_folder_is_not_the_file(tmp_path) -> None:
+def test_a_folder_with_the_name_of_the_file_is_refused(tmp_path) -> None:
     with tarfile.open(tmp_path / "cora.tgz", "w:gz") as archive:
         member = tarfile.TarInfo("cora/cora.content")
         member.type = tarfile.DIRTYPE
@@ -201,7 +201,7 @@ def test_a_folder_is_not_the_file(tmp_path) -> None:
 
 @pytest.mark.parametrize("kept", [0.0, 0.1, 0.5, 0.9])
 def test_a_truncated_archive(kept, tmp_path) -> None:
-    noise = np.random.default_rng(0).bytes(20_000)  # does not shrink: the cut goes through a file
+    noise = np.random.default_rng(0).bytes(20_000)  # incompressible, so the cut is inside a file
     archive = pack(tmp_path / "cora.tgz", dict.fromkeys(FILES, noise))
     content = archive.read_bytes()
     archive.write_bytes(content[: int(kept * len(content))])
@@ -209,31 +209,33 @@ def test_a_truncated_archive(kept, tmp_path) -> None:
         verify(archive)
 
 
-def test_a_page_instead_of_an_archive(tmp_path) -> None:
+def test_an_html_page_instead_of_an_archive(tmp_path) -> None:
     (tmp_path / "cora.tgz").write_text("<html>Please log in</html>")
     with pytest.raises(InputError, match=NO_ARCHIVE):
         verify(tmp_path / "cora.tgz")
 
 
 @pytest.mark.parametrize("name", ["../evil", "/evil", "cora/../../evil", "C:evil", "..\\evil"])
-def test_the_right_files_beside_a_path_that_leads_out(name, tmp_path) -> None:
+def test_the_expected_files_with_a_path_that_leads_out(name, tmp_path) -> None:
     (tmp_path / "in").mkdir()
     archive = pack(tmp_path / "in" / "cora.tgz", {**FILES, name: b"x"}, folder="")
-    with pytest.raises(InputError, match=r"evil' leads out of the archive's folder: .*publisher"):
+    with pytest.raises(InputError, match=r"evil' leads out of the archive's folder; .*publisher"):
         verify(archive)
     assert [path.name for path in tmp_path.rglob("*")] == ["in", "cora.tgz"]
 
 
-def test_the_right_files_beside_a_link(tmp_path) -> None:
+def test_the_expected_files_with_a_link(tmp_path) -> None:
     with tarfile.open(pack(tmp_path / "cora.tar", FILES, mode="w"), "a") as archive:
         member = tarfile.TarInfo("cora/link")
         member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
         archive.addfile(member)
-    with pytest.raises(InputError, match="'cora/link' is a link or a device"):
+    with pytest.raises(
+        InputError, match="'cora/link': expected a file or a folder, got a link or a device"
+    ):
         verify(tmp_path / "cora.tar")
 
 
-# -- the real one ----------------------------------------------------------------------------------
+# -- real files ------------------------------------------------------------------------------------
 
 
 def real_files() -> dict[str, bytes]:
@@ -249,7 +251,7 @@ def real_files() -> dict[str, bytes]:
         return {name: tar.extractfile(f"cora/{name}").read() for name in FILES}
 
 
-def test_the_real_files_have_the_sums_of_the_registry(tmp_path) -> None:
+def test_the_real_files_have_the_checksums_of_the_registry(tmp_path) -> None:
     path, (archive,) = pack(tmp_path / "cora.tgz", real_files()), CORA.archives
     archive.verify(path)
     assert path.stat().st_size < archive.max_bytes

@@ -1,4 +1,4 @@
-"""Archives are unpacked whole or not at all, and never out of their folder."""
+"""Archives are unpacked completely or not at all, and never outside of their folder."""
 
 import io
 import os
@@ -27,11 +27,11 @@ SPECIAL = ["S_IFLNK", "S_IFIFO", "S_IFCHR", "S_IFBLK", "S_IFSOCK"]
 
 
 def pack(path: Path, files: dict[str, bytes], kind: int = 0) -> Path:
-    """A zip archive; the last member is of the kind given."""
+    """Write a zip archive whose last member has the given file type."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for number, (name, content) in enumerate(files.items(), start=1):
             info = zipfile.ZipInfo("x")
-            info.filename = name  # as it is: a ZipInfo mends its name
+            info.filename = name  # set afterwards, as ZipInfo changes the name
             info.compress_type = zipfile.ZIP_DEFLATED
             info.external_attr = (0o644 | (kind if number == len(files) else 0)) << 16
             archive.writestr(info, content)
@@ -39,7 +39,7 @@ def pack(path: Path, files: dict[str, bytes], kind: int = 0) -> Path:
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    """All files below a folder; also those that are hidden, and folders."""
+    """Return all files and folders below a folder, hidden ones included."""
     found = {}
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
@@ -56,7 +56,7 @@ def archives(tmp_path) -> list[Path]:
 
 @pytest.fixture(params=[False, True], ids=["nothing", "older"])
 def target(request, tmp_path, archives) -> Path:
-    """Where the folder belongs; there may be an older one."""
+    """Return the path of the target, with or without an older folder."""
     target = tmp_path / "out" / "set"
     if request.param:
         (target / "deep").mkdir(parents=True)
@@ -70,7 +70,7 @@ def run(archives: list[Path], target: Path, needed=NEEDED, max_bytes=LIMIT) -> N
 
 
 def refused(archives, target, message: str, error=InputError, **options) -> str:
-    """What is said; around the archives nothing has changed, whatever was there."""
+    """Check that unpacking raises and changes no file, and return the message."""
     root = archives[0].parents[1]
     before = tree(root)
     with pytest.raises(error, match=message) as caught:
@@ -79,10 +79,10 @@ def refused(archives, target, message: str, error=InputError, **options) -> str:
     return str(caught.value)
 
 
-# -- what is right --------------------------------------------------------------------------
+# -- valid archives ------------------------------------------------------------------------
 
 
-def test_archives_become_one_folder_in_place_of_an_older_one(archives, target) -> None:
+def test_archives_become_one_folder_that_replaces_an_older_one(archives, target) -> None:
     run(archives, target)
     assert tree(target.parent) == {
         "set": b"a folder",
@@ -92,11 +92,11 @@ def test_archives_become_one_folder_in_place_of_an_older_one(archives, target) -
         "set/deep/er/matrix.txt": b"0 1\n",
         "set/deep/numbers.txt": MORE["set/deep/numbers.txt"],
     }
-    run(archives, target)  # again, over all of it
+    run(archives, target)  # replaces the new folder, too
     assert (target / "names.txt").read_bytes() == b"1 cat\n"
 
 
-def test_the_folder_and_its_files_are_as_others_that_one_makes(archives, target) -> None:
+def test_the_folder_and_its_files_have_default_permissions(archives, target) -> None:
     run(archives, target)
     (target.parent / "folder").mkdir()
     (target.parent / "file").touch()
@@ -104,7 +104,7 @@ def test_the_folder_and_its_files_are_as_others_that_one_makes(archives, target)
         assert path.stat().st_mode == (target.parent / usual).stat().st_mode
 
 
-def test_what_is_beside_the_folder_is_left_out(archives, target) -> None:
+def test_other_top_folders_are_skipped(archives, target) -> None:
     beside = {"__MACOSX/._names.txt": b"x", "readme.txt": b"x", "set": b"x", "./set/dot.txt": b"."}
     pack(archives[0], {**BASE, **beside, "set/empty/": b""})
     run(archives, target)
@@ -113,44 +113,44 @@ def test_what_is_beside_the_folder_is_left_out(archives, target) -> None:
     assert names == {f"set/{name}" for name in inside}
 
 
-# -- what is refused, before anything is written --------------------------------------------
+# -- refused before anything is written -----------------------------------------------------
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_path_that_leads_out(archives, target, name, which) -> None:
     pack(archives[which], {**BASE, **MORE, name: b"evil"})
-    message = r"leads out of the archive's folder: do not use it, .* publisher$"
-    said = refused(archives, target, message)
-    assert said.startswith(f"{archives[which]}: member {name!r} ")
+    pattern = r"leads out of the archive's folder; do not use it; .* publisher$"
+    message = refused(archives, target, pattern)
+    assert message.startswith(f"{archives[which]}: member {name!r} ")
 
 
 @pytest.mark.parametrize("kind", SPECIAL)
-def test_a_member_that_is_no_file(archives, target, kind) -> None:
+def test_a_member_that_is_not_a_file(archives, target, kind) -> None:
     pack(archives[1], {**MORE, "set/evil": b"/etc/passwd"}, getattr(stat, kind))
-    message = r"more.zip: member 'set/evil' is a link or a device, expected a file: "
+    message = r"more.zip: member 'set/evil': expected a file or a folder, got a link or a device; "
     refused(archives, target, message)
 
 
-def test_a_bomb(archives, target) -> None:
+def test_too_many_bytes(archives, target) -> None:
     pack(archives[0], {**BASE, "set/zeros": bytes(LIMIT)})
     assert archives[0].stat().st_size < LIMIT / 100
     refused(archives, target, r"base.zip: expected at most 100,000 bytes when unpacked, got more")
 
 
-def test_a_bomb_in_two_parts(archives, target) -> None:
+def test_too_many_bytes_in_two_archives(archives, target) -> None:
     for path, files in zip(archives, (BASE, MORE), strict=True):
         pack(path, {**files, f"set/{path.stem}": bytes(60_000)})
     refused(archives, target, r"more.zip: expected at most 100,000 bytes when unpacked")
     run(archives, target, max_bytes=2 * LIMIT)
 
 
-def test_a_bomb_whose_size_is_a_lie(archives, target) -> None:
-    """zipfile itself stops at the size that is said, and finds the sum of the bytes wrong."""
+def test_a_wrong_declared_size(archives, target) -> None:
+    """zipfile reads only the declared number of bytes, and then finds a wrong checksum."""
     pack(archives[0], {**BASE, "set/zeros": bytes(10 * LIMIT)})
     size, lie = ((n).to_bytes(4, "little") for n in (10 * LIMIT, 10))
     packed = archives[0].read_bytes()
-    assert packed.count(size) == 2  # before the member, and in the list at the end
+    assert packed.count(size) == 2  # in the member's header and in the directory at the end
     archives[0].write_bytes(packed.replace(size, lie))
     refused(archives, target, r"base.zip: .*zeros")
 
@@ -160,27 +160,31 @@ def test_bytes_are_counted_as_they_are_written(archives, target, monkeypatch) ->
     refused(archives, target, r"base.zip: set/names.txt has more bytes than expected")
 
 
-def test_they_are_counted_over_all_members(archives, target, monkeypatch) -> None:
+def test_bytes_are_counted_over_all_members(archives, target, monkeypatch) -> None:
     monkeypatch.setattr(zipfile.ZipFile, "open", lambda *_: io.BytesIO(bytes(LIMIT // 3 + 1)))
     refused(archives, target, r"more.zip: set/deep/numbers.txt has more bytes than expected")
 
 
 @pytest.mark.parametrize("missing", NEEDED)
-def test_a_file_that_is_needed(archives, target, missing) -> None:
+def test_a_missing_file(archives, target, missing) -> None:
     for path, files in zip(archives, (BASE, MORE), strict=True):
         pack(path, {name: text for name, text in files.items() if name != f"set/{missing}"})
-    said = refused(archives, target, rf": set/{missing} is not in there: do not use it")
-    assert said.startswith(f"{archives[0]} and {archives[1]}: ")
+    message = refused(archives, target, rf": set/{missing} is missing; do not use it")
+    assert message.startswith(f"{archives[0]} and {archives[1]}: ")
 
 
-def test_an_archive_that_is_not_there(archives, target) -> None:
+def test_a_missing_archive(archives, target) -> None:
     archives[1].unlink()
-    refused(archives, target, r"set: cannot unpack .*No such file.*more.zip'; make room for it")
+    refused(
+        archives,
+        target,
+        r"set: cannot unpack .*No such file.*more.zip'; check the files and the disk space",
+    )
 
 
-def test_a_page_instead_of_an_archive(archives, target) -> None:
+def test_an_html_page_instead_of_an_archive(archives, target) -> None:
     archives[1].write_text("<html>Please log in</html>")
-    refused(archives, target, r"more.zip: not a zip archive, or a damaged one: .*get it again")
+    refused(archives, target, r"more.zip: not a zip archive, or a damaged one: .*download it again")
 
 
 @pytest.mark.parametrize("where", [0.3, 0.99])
@@ -195,7 +199,7 @@ def test_a_damaged_archive(archives, target, where) -> None:
 
 
 def test_a_password(archives, target) -> None:
-    """A flag is enough: the member cannot be read without one."""
+    """The flag in the headers is enough to require a password."""
     packed = bytearray(archives[1].read_bytes())
     for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         packed[packed.index(mark) + at] |= 1
@@ -203,48 +207,52 @@ def test_a_password(archives, target) -> None:
     refused(archives, target, r"more.zip: .*password required")
 
 
-# -- what is there already ------------------------------------------------------------------
+# -- existing targets -----------------------------------------------------------------------
 
 
-def test_a_folder_that_holds_more_is_not_replaced(archives, tmp_path) -> None:
+def test_a_folder_with_other_files_is_not_replaced(archives, tmp_path) -> None:
     target = tmp_path / "out" / "set"
     (target / "photos").mkdir(parents=True)
     (target / "photos" / "mine.jpg").write_text("mine")
-    refused(archives, target, r"set: .* it holds mine.jpg, which is not in the archives: move")
+    refused(archives, target, r"set: expected only files of the archives .*, got mine.jpg; move")
 
 
-def test_nor_one_with_a_link_to_a_folder(archives, tmp_path) -> None:
+def test_a_folder_with_a_link_to_a_folder_is_not_replaced(archives, tmp_path) -> None:
     target = tmp_path / "out" / "set"
     target.mkdir()
     (tmp_path / "photos").mkdir()
     (target / "photos").symlink_to(tmp_path / "photos")
-    refused(archives, target, r"set: .* it holds photos, which is not in the archives")
+    refused(archives, target, r"set: expected only files of the archives .*, got photos")
 
 
-def test_nor_a_file(archives, tmp_path) -> None:
+def test_a_file_is_not_replaced(archives, tmp_path) -> None:
     (tmp_path / "out" / "set").write_text("mine")
-    refused(archives, tmp_path / "out" / "set", "set: expected a folder, got a file: move it away")
+    refused(archives, tmp_path / "out" / "set", "set: expected a folder, got a file; move it away")
 
 
-# -- what goes wrong on the way -------------------------------------------------------------
+# -- failures while unpacking ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("trouble", "error", "message"),
+    ("failure", "error", "message"),
     [
         (KeyboardInterrupt(), KeyboardInterrupt, "^$"),
-        (OSError(28, "No space left on device"), InputError, r"No space left.*; make room for it"),
+        (
+            OSError(28, "No space left on device"),
+            InputError,
+            r"No space left.*; check the files and the disk",
+        ),
     ],
 )
-def test_an_unpacking_that_is_broken_off(
-    archives, target, monkeypatch, trouble, error, message
+def test_an_interrupted_unpacking_leaves_nothing(
+    archives, target, monkeypatch, failure, error, message
 ) -> None:
     calls = []
 
     def sync(descriptor: int) -> None:
         calls.append(descriptor)
         if len(calls) == 2:
-            raise trouble
+            raise failure
 
     monkeypatch.setattr(os, "fsync", sync)
     refused(archives, target, message, error)
@@ -254,20 +262,20 @@ def test_an_unpacking_that_is_broken_off(
 
 
 @pytest.mark.parametrize(
-    ("trouble", "error", "message"),
+    ("failure", "error", "message"),
     [
         (KeyboardInterrupt(), KeyboardInterrupt, "^$"),
         (OSError(13, "Permission denied"), InputError, r"set: cannot unpack .*Permission denied"),
     ],
 )
-def test_an_older_folder_is_put_back_if_the_new_one_cannot_take_its_place(
-    archives, target, monkeypatch, trouble, error, message
+def test_an_older_folder_is_restored_if_the_rename_fails(
+    archives, target, monkeypatch, failure, error, message
 ) -> None:
     usual = Path.rename
 
     def rename(path: Path, to: Path) -> Path:
         if path.name == "new":
-            raise trouble
+            raise failure
         return usual(path, to)
 
     monkeypatch.setattr(Path, "rename", rename)
@@ -294,7 +302,7 @@ unpack(archives, target, needed=(), max_bytes=100_000)
 
 @pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL")
 @pytest.mark.parametrize("good", [True, False])
-def test_an_older_folder_is_put_back_after_a_kill(archives, tmp_path, good) -> None:
+def test_an_older_folder_is_restored_after_a_kill(archives, tmp_path, good) -> None:
     target = tmp_path / "out" / "s[e]t" / "set"
     target.mkdir(parents=True)
     (target / "names.txt").write_text("older")
@@ -312,8 +320,8 @@ def test_an_older_folder_is_put_back_after_a_kill(archives, tmp_path, good) -> N
     assert [path.name for path in target.parent.iterdir()] == ["set"]
 
 
-def test_what_others_unpack_is_let_alone(archives, target) -> None:
-    """A folder of a similar name, and one of ours while it is being replaced."""
+def test_temporary_folders_of_other_processes_are_kept(archives, target) -> None:
+    """Folders with similar names, and the temporary folder of an unpacking in progress."""
     theirs = [".set.x.12345678.partial", ".sets.12345678.partial", ".set.123.partial"]
     theirs += [".set.12345678.partial"] if target.exists() else []
     for name in theirs:
@@ -323,11 +331,11 @@ def test_what_others_unpack_is_let_alone(archives, target) -> None:
     assert names == {"set", *theirs}
 
 
-# -- read without unpacking -----------------------------------------------------------------
+# -- reading without unpacking----------------------------------------------------------------
 
 
 def pack_tar(path: Path, files: dict[str, bytes], kind: bytes = tarfile.REGTYPE) -> Path:
-    """A tar archive; the last member is of the kind given."""
+    """Write a tar archive whose last member has the given file type."""
     with tarfile.open(path, "w:gz") as archive:
         for number, (name, content) in enumerate(files.items(), start=1):
             info = tarfile.TarInfo(name)
@@ -360,7 +368,7 @@ def test_files_by_their_names(packer, tmp_path) -> None:
 
 @pytest.mark.parametrize("packer", PACKERS)
 @pytest.mark.parametrize("name", [name for name in OUTSIDE if "\0" not in name])  # none in a tar
-def test_reading_beside_a_path_that_leads_out(packer, name, tmp_path) -> None:
+def test_reading_an_archive_with_a_path_that_leads_out(packer, name, tmp_path) -> None:
     path = packer(tmp_path / "x", {**BASE, name: b"evil"})
     with pytest.raises(InputError, match="leads out of the archive's folder"):
         read(path, "names.txt")
@@ -369,20 +377,22 @@ def test_reading_beside_a_path_that_leads_out(packer, name, tmp_path) -> None:
 @pytest.mark.parametrize(
     "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE]
 )
-def test_reading_beside_a_member_that_is_no_file(kind, tmp_path) -> None:
+def test_reading_an_archive_with_a_member_that_is_not_a_file(kind, tmp_path) -> None:
     path = pack_tar(tmp_path / "x", {**BASE, "set/evil": b""}, kind)
-    with pytest.raises(InputError, match="'set/evil' is a link or a device"):
+    with pytest.raises(
+        InputError, match="'set/evil': expected a file or a folder, got a link or a device"
+    ):
         read(path, "names.txt")
 
 
 @pytest.mark.parametrize("packer", PACKERS)
-def test_reading_beside_a_bomb(packer, tmp_path) -> None:
+def test_reading_an_archive_that_is_too_large(packer, tmp_path) -> None:
     path = packer(tmp_path / "x", {**BASE, "set/zeros": bytes(LIMIT)})
     with pytest.raises(InputError, match="at most 100,000 bytes when unpacked"):
         read(path, "names.txt")
 
 
-def test_reading_what_is_no_archive(tmp_path) -> None:
+def test_reading_a_file_that_is_not_an_archive(tmp_path) -> None:
     (tmp_path / "x").write_text("<html>Please log in</html>")
     with pytest.raises(InputError, match=r"^not a zip or tar archive, or a damaged one: "):
         read(tmp_path / "x", "names.txt")

@@ -1,4 +1,4 @@
-"""Several real processes, started by torchrun; run as a script this file is one of them."""
+"""Training in several processes that torchrun starts; each of them runs this file as a script."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from safetensors.torch import load_file, save_file
 from scipy import sparse
 
 from pmvge import MultiViewGraph, PMvGE, PmvgeError
-from pmvge.distributed import WHOLE, World, check_parts, join
-from pmvge.distributed.launch import leave
+from pmvge.distributed import SINGLE_PROCESS, World, check_shards, join_process_group
+from pmvge.distributed.process_group import leave_process_group
+from pmvge.distributed.shards import link_share
 from pmvge.encoders import EncoderSpec, MultiViewEncoder, choose_encoders, schemas_of
 from pmvge.likelihoods import BlockObjective
 from pmvge.model.trainer import make_trainer
-from pmvge.sampling import BlockSampler, gatherer
+from pmvge.sampling import BlockSampler, row_gatherer
 from pmvge.tables import LinkTable, ViewTable, read_project, read_tables, share_links
 from pmvge.training import EncodedLoss
-from pmvge.training.progress import Silent
+from pmvge.training.progress import NoProgress
 
 CPU = torch.device("cpu")
 SEED, B, U, K, STEPS = 5, 16, 24, 4, 10
@@ -38,8 +39,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def whole_graph() -> MultiViewGraph:
-    """Dense, sparse and featureless views; the last is large enough to be updated by rows."""
+def full_graph() -> MultiViewGraph:
+    """Dense, sparse and featureless views; the last is large enough for lazy updates."""
     rng = np.random.default_rng(0)
     return MultiViewGraph(
         {
@@ -56,7 +57,7 @@ def whole_graph() -> MultiViewGraph:
 
 
 def shard(rank: int) -> MultiViewGraph:
-    """The graph of a process that has links of its own, and images of its own."""
+    """The graph of a process with links of its own, and images of its own."""
     rng = np.random.default_rng(rank)
     n = 60 + 20 * rank
     X = np.random.default_rng(9).normal(size=(200, 5))[100 * rank : 100 * rank + n]
@@ -81,47 +82,48 @@ def build_network(graph: MultiViewGraph) -> MultiViewEncoder:
     return MultiViewEncoder(choose_encoders("mlp", spec, schemas), schemas, K, "cosine")
 
 
-# -- what the processes do ------------------------------------------------------------------
+# -- tasks of the processes -----------------------------------------------------------------
 
 
 def send_gradients(folder: Path) -> None:
-    """The gradients after one backward pass, those of tables by row too."""
-    graph, world = whole_graph(), join(CPU)
-    parts = check_parts(world, graph, "block", False)
+    """Save the gradients after one backward pass, including those of lazy rows."""
+    graph, world = full_graph(), join_process_group(CPU)
+    shards = check_shards(world, graph, "block", False)
     network = build_network(graph)
     if not world.first:
         for parameter in network.parameters():
-            parameter.data += 1.0  # the first one's count
-    trainer = make_trainer(settings(), network, graph, None, CPU, SEED, Silent(), parts=parts)
+            parameter.data += 1.0  # the weights of the first process are used
+    trainer = make_trainer(settings(), network, graph, None, CPU, SEED, NoProgress(), shards=shards)
     for number, batch in zip(range(STEPS), trainer.batches, strict=False):
-        trainer.descent.optimizer.zero_grad()
-        trainer.descent.loss(batch).value.backward()
+        trainer.optimizer.adam.zero_grad()
+        trainer.optimizer.loss(batch).value.backward()
         gradients = {n: p.grad for n, p in network.named_parameters() if p.grad is not None}
-        changes = [trainer.descent._mean_change(table) for table in trainer.descent.tables]
-        for k, change in enumerate(changes):
-            if change is not None:
-                gradients |= {f"table {k} rows": change[0], f"table {k}": change[1]}
+        for k, lazy in enumerate(trainer.optimizer.lazy):
+            found = trainer.optimizer._row_gradient(lazy)
+            if found is not None:
+                gradients |= {f"lazy {k} rows": found[0], f"lazy {k}": found[1]}
         save_file(gradients, folder / f"step {number} rank {world.rank}")
 
 
 def send_densities(folder: Path) -> None:
-    world = join(CPU)
+    """Save the first batch's entities and weights."""
+    world = join_process_group(CPU)
     graph = shard(world.rank)
-    parts = check_parts(world, graph, "block", True)
+    shards = check_shards(world, graph, "block", True)
     trainer = make_trainer(
-        settings(), build_network(graph), graph, None, CPU, SEED, Silent(), parts=parts
+        settings(), build_network(graph), graph, None, CPU, SEED, NoProgress(), shards=shards
     )
     left = next(iter(trainer.batches)).batch.left
     tensors = {
-        "nodes": torch.from_numpy(left.nodes),
+        "entities": torch.from_numpy(left.entities),
         "log_weight": torch.from_numpy(left.log_weight),
     }
     save_file(tensors, folder / f"rank {world.rank}")
 
 
-def descend_tables(folder: Path) -> None:
-    """Steps of which some depend on nothing but tables that are updated by row."""
-    rng, world = np.random.default_rng(0), join(CPU)
+def train_lazy_rows(folder: Path) -> None:
+    """Make steps, some of which depend on lazily updated weights only."""
+    rng, world = np.random.default_rng(0), join_process_group(CPU)
     graph = MultiViewGraph(
         {"x": rng.normal(size=(40, 3)), "f": 3000, "h": 3000},
         {
@@ -129,13 +131,13 @@ def descend_tables(folder: Path) -> None:
             ("f", "h"): (rng.integers(3000, size=400), rng.integers(3000, size=400)),
         },
     )
-    parts = check_parts(world, graph, "block", False)
+    shards = check_shards(world, graph, "block", False)
     spec = EncoderSpec("mlp", (9,), "relu", "identity", False, 0.0, 0.0, False)
     schemas = schemas_of(graph)
     network = MultiViewEncoder(choose_encoders("mlp", spec, schemas), schemas, K, "inner")
     chosen = settings(weight_decay=0.1, max_steps=60)
-    trainer = make_trainer(chosen, network, graph, None, CPU, SEED, Silent(), parts=parts)
-    assert len(trainer.descent.tables) == 2
+    trainer = make_trainer(chosen, network, graph, None, CPU, SEED, NoProgress(), shards=shards)
+    assert len(trainer.optimizer.lazy) == 2
     trainer.run()
     save_file(dict(network.state_dict()), folder / f"rank {world.rank}")
 
@@ -147,7 +149,7 @@ def fit_shards(folder: Path) -> None:
 
 
 def fit_with_checkpoints(folder: Path) -> None:
-    """The process of rank 1 lives until the file "strike" tells it to die, in the first life."""
+    """Fit with checkpoints, and write the process id, which a test uses to kill the process."""
     model = PMvGE(
         K, max_steps=400, checkpoint_dir=folder / "checkpoint", checkpoint_steps=50,
         checkpoint_seconds=None, random_state=0, progress=False, patience=None,
@@ -155,21 +157,21 @@ def fit_with_checkpoints(folder: Path) -> None:
     (folder / f"pid {os.environ['RANK']} {os.environ['TORCHELASTIC_RESTART_COUNT']}").write_text(
         str(os.getpid())
     )
-    model.fit(whole_graph())
+    model.fit(full_graph())
     if os.environ["RANK"] == "0":
         model.save(folder / "model")
 
 
 def fit_and_leave(folder: Path) -> None:
-    """The threads of the group, after a fit and after its end."""
+    """Write the number of the process group's threads, after a fit and after leaving the group."""
     rank = os.environ["RANK"]
-    PMvGE(K, max_steps=5, progress=False).fit(whole_graph())
-    during = threads_of_the_group()
-    leave()
-    (folder / rank).write_text(f"{during} {threads_of_the_group()}")
+    PMvGE(K, max_steps=5, progress=False).fit(full_graph())
+    during = count_group_threads()
+    leave_process_group()
+    (folder / rank).write_text(f"{during} {count_group_threads()}")
 
 
-def threads_of_the_group() -> int:
+def count_group_threads() -> int:
     names = (path.read_text() for path in Path("/proc/self/task").glob("*/comm"))
     return sum("gloo" in name for name in names)
 
@@ -182,14 +184,14 @@ def fit_another_graph(folder: Path) -> None:
 
 
 def fit_more_processes(folder: Path) -> None:
-    """Go on, in two processes, with what one has begun."""
-    model = begun_by_one(folder, 80).fit(whole_graph(), resume=True)
+    """Resume, in two processes, a run that one process has started."""
+    model = model_for_resume(folder, 80).fit(full_graph(), resume=True)
     first, last = model.history_[0], model.history_[-1]
     (folder / os.environ["RANK"]).write_text(f"{first.seconds!r} {last.step}")
 
 
-def begun_by_one(folder: Path, max_steps: int) -> PMvGE:
-    """Of such a batch that twice as many nodes would make the large table an ordinary one."""
+def model_for_resume(folder: Path, max_steps: int) -> PMvGE:
+    """A model whose batches, twice as large, would make the lazy weight an ordinary one."""
     settings = {"batch_size": 100, "random_state": 0, "progress": False, "patience": None}
     return PMvGE(K, max_steps=max_steps, checkpoint_dir=folder / "checkpoint", **settings)
 
@@ -197,7 +199,7 @@ def begun_by_one(folder: Path, max_steps: int) -> PMvGE:
 TASKS: dict[str, Callable[[Path], None]] = {
     f.__name__: f
     for f in (
-        send_gradients, send_densities, descend_tables, fit_shards, fit_with_checkpoints,
+        send_gradients, send_densities, train_lazy_rows, fit_shards, fit_with_checkpoints,
         fit_and_leave, fit_another_graph, fit_more_processes,
     )
 }  # fmt: skip
@@ -213,21 +215,21 @@ def torchrun(*arguments: str, restarts: int = 0) -> subprocess.Popen[str]:
 
 def run_task(task: Callable[[Path], None], folder: Path, restarts: int = 0) -> None:
     process = torchrun(__file__, task.__name__, str(folder), restarts=restarts)
-    _, told = process.communicate(timeout=300)
-    assert process.returncode == 0, told
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
 
 
 # -- tests ----------------------------------------------------------------------------------
 
 
-def test_gradients_are_those_of_one_process_that_averages_the_same_blocks(tmp_path):
+def test_gradients_equal_the_average_over_the_same_blocks_in_one_process(tmp_path):
     run_task(send_gradients, tmp_path)
-    graph = whole_graph()
+    graph = full_graph()
     network = build_network(graph)
-    loss, gather = EncodedLoss(network, BlockObjective(graph), CPU), gatherer(graph, CPU)
+    loss, gather = EncodedLoss(network, BlockObjective(graph), CPU), row_gatherer(graph, CPU)
     streams = []
     for rank in range(2):
-        share = World(rank, 2).share_of(graph)
+        share = link_share(graph, World(rank, 2))
         rng = np.random.default_rng([SEED, 2, rank])
         streams.append(iter(BlockSampler(share, n_links=B, n_uniform=U, rng=rng)))
     used = set()
@@ -239,19 +241,19 @@ def test_gradients_are_those_of_one_process_that_averages_the_same_blocks(tmp_pa
         expected = {n: p.grad for n, p in network.named_parameters() if p.grad is not None}
         for rank in range(2):
             found = load_file(tmp_path / f"step {number} rank {rank}")
-            rows, change = found.pop("table 0 rows", None), found.pop("table 0", None)
+            rows, row_gradient = found.pop("lazy 0 rows", None), found.pop("lazy 0", None)
             if rows is not None:
                 (name,) = (n for n, p in network.named_parameters() if p.shape == (10_000, K))
-                found[name] = torch.zeros(10_000, K).index_add_(0, rows, change)
+                found[name] = torch.zeros(10_000, K).index_add_(0, rows, row_gradient)
             assert {n for n, g in expected.items() if g.any()} <= set(found) <= set(expected)
             for name, gradient in found.items():
                 scale = float(expected[name].abs().max())
                 assert torch.allclose(gradient, expected[name], rtol=1e-5, atol=1e-5 * scale), name
-    assert len(used) == 3  # and so are those of batches that leave an encoder out
+    assert len(used) == 3  # each view pair leaves an encoder out
 
 
-def test_tables_by_row_are_the_same_in_all_processes(tmp_path):
-    run_task(descend_tables, tmp_path)
+def test_lazily_updated_rows_are_the_same_in_all_processes(tmp_path):
+    run_task(train_lazy_rows, tmp_path)
     first, second = (load_file(tmp_path / f"rank {rank}") for rank in range(2))
     for name, weights in first.items():
         assert torch.equal(weights, second[name]), name
@@ -261,18 +263,18 @@ def entries(links):
     return list(zip(links.rows, links.cols, links.weights, strict=True))
 
 
-def test_shares_are_parts_of_the_whole():
-    graph = whole_graph()
-    shares = [World(rank, 3).share_of(graph) for rank in range(3)]
+def test_link_shares_partition_the_links():
+    graph = full_graph()
+    shares = [link_share(graph, World(rank, 3)) for rank in range(3)]
     for pair, links in graph.links.items():
         every = [entry for share in shares for entry in entries(share.links[pair])]
         assert sorted(every) == entries(links)
     assert max(s.n_links for s in shares) - min(s.n_links for s in shares) <= 1
     with pytest.raises(PmvgeError, match="cannot be shared by 9999 processes"):
-        World(0, 9999).share_of(graph)
+        link_share(graph, World(0, 9999))
 
 
-def test_densities_are_those_of_the_shard_that_a_process_draws_from(tmp_path):
+def test_densities_are_computed_from_the_own_shard(tmp_path):
     run_task(send_densities, tmp_path)
     for rank in range(2):
         found = load_file(tmp_path / f"rank {rank}")
@@ -281,12 +283,12 @@ def test_densities_are_those_of_the_shard_that_a_process_draws_from(tmp_path):
         degree = np.zeros(n)
         for i, w in zip(links.rows, links.weights, strict=True):
             degree[i] += w
-        nodes = found["nodes"].numpy()
-        expected = -np.log(B * degree[nodes] / links.weights.sum() + U / n)
+        entities = found["entities"].numpy()
+        expected = -np.log(B * degree[entities] / links.weights.sum() + U / n)
         np.testing.assert_allclose(found["log_weight"], expected, rtol=1e-5)
 
 
-def test_a_model_of_shards_knows_all_nodes_and_all_weight(tmp_path):
+def test_a_sharded_fit_has_all_entities_and_the_total_weight(tmp_path):
     run_task(fit_shards, tmp_path)
     first, second = (PMvGE.load(tmp_path / f"model {rank}") for rank in range(2))
     np.testing.assert_array_equal(first.ids_["image"], [*range(60), *range(100, 180)])
@@ -294,17 +296,17 @@ def test_a_model_of_shards_knows_all_nodes_and_all_weight(tmp_path):
         np.testing.assert_array_equal(Y, second.embeddings_[view])
     for rank in range(2):
         graph = shard(rank)
-        place = np.searchsorted(first.ids_["image"], graph.ids["image"])
+        position = np.searchsorted(first.ids_["image"], graph.ids["image"])
         again = first.embed("image", graph.views["image"])
-        np.testing.assert_allclose(first.embeddings_["image"][place], again, atol=1e-6)
+        np.testing.assert_allclose(first.embeddings_["image"][position], again, atol=1e-6)
     g = first.embeddings_["image"].astype(float) @ first.embeddings_["tag"].astype(float).T
     weight = sum(shard(rank).total_weight for rank in range(2))
     assert first.alpha_[0, 1] == pytest.approx(weight / np.exp(g).sum())
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads have no names here")
-def test_no_thread_outlives_the_group(tmp_path):
-    """One that does may want something of Python as that ends, which aborts the process."""
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc/self/task")
+def test_no_thread_is_left_after_leaving_the_process_group(tmp_path):
+    """A thread that is still running at interpreter shutdown can abort the process."""
     run_task(fit_and_leave, tmp_path)
     for rank in "01":
         during, after = map(int, (tmp_path / rank).read_text().split())
@@ -312,28 +314,28 @@ def test_no_thread_outlives_the_group(tmp_path):
         assert after == 0
 
 
-def test_a_killed_process_leads_to_a_restart_that_ends_as_if_nothing_had_happened(tmp_path):
-    quiet, struck = tmp_path / "quiet", tmp_path / "struck"
-    for folder in (quiet, struck):
+def test_a_run_restarted_after_a_kill_gives_the_same_model(tmp_path):
+    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
+    for folder in (undisturbed, killed):
         folder.mkdir()
-    run_task(fit_with_checkpoints, quiet)
-    process = torchrun(__file__, "fit_with_checkpoints", str(struck), restarts=2)
+    run_task(fit_with_checkpoints, undisturbed)
+    process = torchrun(__file__, "fit_with_checkpoints", str(killed), restarts=2)
     deadline = time.monotonic() + 180
-    while not (struck / "checkpoint" / "checkpoint.json").exists():
+    while not (killed / "checkpoint" / "checkpoint.json").exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    os.kill(int((struck / "pid 1 0").read_text()), signal.SIGKILL)
-    _, told = process.communicate(timeout=300)
-    assert process.returncode == 0, told
-    assert (struck / "pid 1 1").exists()  # there was a second life
-    whole, resumed = PMvGE.load(quiet / "model"), PMvGE.load(struck / "model")
+    os.kill(int((killed / "pid 1 0").read_text()), signal.SIGKILL)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert (killed / "pid 1 1").exists()  # the process was restarted
+    expected, resumed = PMvGE.load(undisturbed / "model"), PMvGE.load(killed / "model")
     assert resumed.history_[-1].step == 400
-    graph = whole_graph()
-    assert resumed.log_likelihood(graph) == pytest.approx(whole.log_likelihood(graph), rel=1e-6)
+    graph = full_graph()
+    assert resumed.log_likelihood(graph) == pytest.approx(expected.log_likelihood(graph), rel=1e-6)
 
 
 def write_tables(folder: Path, files: int) -> Path:
-    """A project with link tables cut into files."""
+    """Write a project whose links are in several files; return the path of its pmvge.toml."""
     rng = np.random.default_rng(0)
     taste = rng.normal(size=(60, 2))
     (folder / "users.csv").write_text(
@@ -366,14 +368,14 @@ def write_tables(folder: Path, files: int) -> Path:
     return project
 
 
-@pytest.mark.parametrize("options", [[], ["--sharded"]], ids=["whole", "sharded"])
-def test_the_command_fits_in_several_processes_and_one_of_them_speaks(tmp_path, options):
+@pytest.mark.parametrize("options", [[], ["--sharded"]], ids=["same graph", "sharded"])
+def test_pmvge_fit_in_several_processes_prints_one_result(tmp_path, options):
     project = write_tables(tmp_path, files=4)
     output = tmp_path / "model"
     process = torchrun("-m", "pmvge", "fit", str(project), "-o", str(output), "--json", *options)
-    told, errors = process.communicate(timeout=300)
+    output_text, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
-    assert json.loads(told)["model"] == str(output)  # one of them
+    assert json.loads(output_text)["model"] == str(output)
     model = PMvGE.load(output)
     links = (tmp_path / f"links-{k}.csv" for k in range(4))
     rows = sum(len(path.read_text().splitlines()) - 1 for path in links)
@@ -389,10 +391,10 @@ def test_link_files_that_cannot_be_shared_equally_are_refused(tmp_path):
     parts = [read_tables(share_links(project, rank, 3)).graph for rank in range(3)]
     assert sum(part.total_weight for part in parts) == read_tables(project).graph.total_weight
     named = replace(project, views={**project.views, "films": ViewTable()})
-    with pytest.raises(PmvgeError, match=r"view films: .* do not name all ids"):
+    with pytest.raises(PmvgeError, match=r"view films: .* do not have all ids"):
         share_links(named, 0, 3)
     table = LinkTable({"user": ["u01"], "film": ["f01"]}, ("user", "film"))
-    with pytest.raises(PmvgeError, match="only files, named by a glob, can be shared"):
+    with pytest.raises(PmvgeError, match="expected files, named by a glob, to share"):
         share_links(replace(project, links={("users", "films"): table}), 0, 3)
 
 
@@ -402,34 +404,34 @@ def test_graphs_that_differ_are_refused_unless_they_are_shards(tmp_path):
         assert "sharded=True" in (tmp_path / str(rank)).read_text()
 
 
-def test_another_number_of_processes_goes_on_from_a_checkpoint(tmp_path):
-    model = begun_by_one(tmp_path, 40).fit(whole_graph())
+def test_a_run_resumes_with_another_number_of_processes(tmp_path):
+    model = model_for_resume(tmp_path, 40).fit(full_graph())
     run_task(fit_more_processes, tmp_path)
-    for rank in range(2):  # the clock tells that it is the same record
+    for rank in range(2):  # equal seconds: the record is that of the first run
         assert (tmp_path / str(rank)).read_text() == f"{model.history_[0].seconds!r} 80"
 
 
-class Spoken(World):
-    """A world of two of which the other has said what it said."""
+class FakeWorld(World):
+    """A world of two processes, of which the other sends fixed bytes."""
 
-    def __init__(self, said: bytes) -> None:
+    def __init__(self, received: bytes) -> None:
         super().__init__(0, 2)
-        object.__setattr__(self, "said", said)
+        object.__setattr__(self, "received", received)
 
-    def gather(self, text: bytes) -> list[bytes]:
-        return [text, self.said]
+    def gather(self, content: bytes) -> list[bytes]:
+        return [content, self.received]
 
     def any(self, flag: bool) -> bool:
         return flag
 
 
-def test_what_cannot_be_trained_in_several_processes_is_refused():
-    graph = whole_graph()
-    with pytest.raises(PmvgeError, match="'paper' trains in one process, 2 were started"):
-        check_parts(Spoken(b""), graph, "paper", False)
+def test_schemes_and_graphs_unfit_for_several_processes_are_refused():
+    graph = full_graph()
+    with pytest.raises(PmvgeError, match="'paper' trains in one process, but 2 were started"):
+        check_shards(FakeWorld(b""), graph, "paper", False)
     with pytest.raises(PmvgeError, match="differ in their views or observed pairs"):
-        check_parts(Spoken(b""), graph, "block", True)
-    assert check_parts(World(), graph, "paper", False) is WHOLE
+        check_shards(FakeWorld(b""), graph, "block", True)
+    assert check_shards(World(), graph, "paper", False) is SINGLE_PROCESS
 
 
 if __name__ == "__main__":

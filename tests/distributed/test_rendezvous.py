@@ -1,4 +1,4 @@
-"""Processes agree on a name in each life of a run, whatever an earlier one has left behind."""
+"""Processes agree on a fresh prefix after each restart, whatever keys are left in the store."""
 
 from __future__ import annotations
 
@@ -8,49 +8,53 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from torch import distributed
 
-from pmvge.distributed.rendezvous import meet
+from pmvge.distributed.rendezvous import agree_on_prefix
 
 pytestmark = pytest.mark.skipif(
-    not distributed.is_available(), reason="this build of torch knows no processes"
+    not distributed.is_available(), reason="this torch has no torch.distributed"
 )
 
 
-def come(store, rank, size, after=0.0, wait=30.0):
-    time.sleep(after)
-    return meet(store, rank, size, wait=wait)
+def join_after(store, rank, size, delay=0.0, timeout=30.0):
+    time.sleep(delay)
+    return agree_on_prefix(store, rank, size, timeout=timeout)
 
 
-def life(store, delays, wait=30.0):
-    """What the processes call their life; they come after so many seconds, or not at all (None)."""
+def prefixes(store, delays, timeout=30.0):
+    """Return the prefix, or the exception, of each process.
+
+    Processes join after ``delays`` seconds; None: the process never joins.
+    """
     size = len(delays)
     with ThreadPoolExecutor(size) as pool:
-        names = [
-            pool.submit(come, store, rank, size, after, wait)
-            for rank, after in enumerate(delays)
-            if after is not None
+        futures = [
+            pool.submit(join_after, store, rank, size, delay, timeout)
+            for rank, delay in enumerate(delays)
+            if delay is not None
         ]
-    return [name.exception() or name.result() for name in names]
+    return [future.exception() or future.result() for future in futures]
 
 
 @pytest.mark.parametrize("delays", [[0.0], [0, 0, 0], [0.3, 0, 0.1], [0, 0.3, 0.1]])
-def test_all_agree_and_no_life_is_like_another(delays):
+def test_processes_agree_and_every_restart_has_another_prefix(delays):
     store = distributed.HashStore()
-    lives = [life(store, delays) for _ in range(3)]
-    assert [len(set(names)) for names in lives] == [1, 1, 1]
-    assert len({names[0] for names in lives}) == 3
+    starts = [prefixes(store, delays) for _ in range(3)]
+    assert [len(set(found)) for found in starts] == [1, 1, 1]
+    assert len({found[0] for found in starts}) == 3
 
 
-@pytest.mark.parametrize("dead", [0, 1, 2])
-def test_a_life_that_not_all_have_seen_leads_nobody_astray(dead):
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_processes_agree_after_incomplete_starts(missing):
     store = distributed.HashStore()
-    half = [None if rank == dead else 0.0 for rank in range(3)]
-    for names in (life(store, half, wait=0.5), life(store, half, wait=0.5)):
-        assert all(isinstance(name, TimeoutError) for name in names)
-        assert "of 3 waited 0.5 s for the others" in str(names[0])
-    assert len(set(life(store, [0.3, 0, 0]))) == 1
+    incomplete = [None if rank == missing else 0.0 for rank in range(3)]
+    for _ in range(2):
+        errors = prefixes(store, incomplete, timeout=0.5)
+        assert all(isinstance(error, TimeoutError) for error in errors)
+        assert "of 3 waited 0.5 s for the others" in str(errors[0])
+    assert len(set(prefixes(store, [0.3, 0, 0]))) == 1
 
 
-def test_another_number_of_processes_may_come_to_the_next_life():
+def test_a_restart_may_have_another_number_of_processes():
     store = distributed.HashStore()
-    names = [life(store, [0.1] + [0.0] * others) for others in (3, 1, 4)]
-    assert [len(set(found)) for found in names] == [1, 1, 1]
+    starts = [prefixes(store, [0.1] + [0.0] * others) for others in (3, 1, 4)]
+    assert [len(set(found)) for found in starts] == [1, 1, 1]

@@ -1,4 +1,4 @@
-"""Encoders, each against a network built by hand from torch.nn or numpy."""
+"""Encoders, compared with the same networks in torch.nn or numpy."""
 
 import math
 
@@ -68,7 +68,7 @@ def sparse_rows(matrix):
 # -- the spec -------------------------------------------------------------------------------
 
 
-def test_a_spec_takes_only_its_gaps_from_the_defaults():
+def test_or_else_replaces_only_none():
     spec = EncoderSpec(hidden_sizes=(), dropout=0.0, batch_norm=False).or_else(
         EncoderSpec("linear", (9,), "relu", "tanh", True, 0.4, 0.6, True)
     )
@@ -96,7 +96,7 @@ def test_an_mlp_is_a_chain_of_products_and_activations(hidden_sizes, activation)
 
 
 @pytest.mark.parametrize("activation", FUNCTIONS)
-def test_the_output_has_an_activation_of_its_own(activation):
+def test_output_activation_is_applied_to_the_output(activation):
     plain, encoder = build(), build(output_activation=activation)
     torch.testing.assert_close(encoder(rows()), FUNCTIONS[activation](plain(rows())))
 
@@ -105,7 +105,7 @@ def test_every_activation_is_tested():
     assert set(FUNCTIONS) == set(ACTIVATIONS)
 
 
-def test_linear_has_no_hidden_layer_whatever_the_estimator_says():
+def test_linear_ignores_hidden_sizes_and_output_activation():
     encoder = build(kind="linear", hidden_sizes=(7,), output_activation="relu")
     (layer,) = affine_layers(encoder)
     torch.testing.assert_close(encoder(rows()), rows() @ layer.weight + layer.bias)
@@ -118,14 +118,14 @@ def test_rows_of_any_shape_are_flattened():
     assert encoder(x).shape == (12, 3)
 
 
-def test_integer_rows_are_taken_as_numbers():
+def test_integer_rows_are_converted_to_float():
     encoder, x = build(), torch.arange(10).reshape(2, 5)
     torch.testing.assert_close(encoder(x), encoder(x.float()))
 
 
-def test_batch_norm_stands_between_product_and_activation():
+def test_batch_norm_is_between_product_and_activation():
     encoder = build(hidden_sizes=(7, 4), batch_norm=True).train()
-    hand = nn.Sequential(
+    expected = nn.Sequential(
         nn.Linear(5, 7),
         nn.BatchNorm1d(7),
         nn.Tanh(),
@@ -134,30 +134,30 @@ def test_batch_norm_stands_between_product_and_activation():
         nn.Tanh(),
         nn.Linear(4, 3),
     ).train()
-    linear = [module for module in hand if isinstance(module, nn.Linear)]
+    linear = [module for module in expected if isinstance(module, nn.Linear)]
     for ours, theirs in zip(affine_layers(encoder), linear, strict=True):
         theirs.weight.data, theirs.bias.data = ours.weight.data.T, ours.bias.data
     x = rows()
-    torch.testing.assert_close(encoder(x), hand(x))  # batch statistics
-    torch.testing.assert_close(encoder.eval()(x), hand.eval()(x))  # running ones
+    torch.testing.assert_close(encoder(x), expected(x))  # batch statistics
+    torch.testing.assert_close(encoder.eval()(x), expected.eval()(x))  # running statistics
 
 
 @pytest.mark.parametrize("hidden_sizes", [(50,), (50, 40)])
-def test_dropout_follows_every_hidden_activation_and_nothing_else(hidden_sizes):
+def test_dropout_follows_every_hidden_activation_only(hidden_sizes):
     encoder = build(hidden_sizes=hidden_sizes, activation="sigmoid", dropout=0.5).train()
     seen = []
     for layer in affine_layers(encoder):
         layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     y = encoder(rows(200))
     first, *hidden = seen
-    assert (first != 0).all()  # the input is left alone
-    for h in hidden:  # a sigmoid is never 0: these zeros are dropout's
+    assert (first != 0).all()  # no dropout on the input
+    for h in hidden:  # a sigmoid is never 0, so that zeros come from dropout
         assert float((h == 0).float().mean()) == pytest.approx(0.5, abs=0.03)
     expected = hidden[-1] @ affine_layers(encoder)[-1].weight + affine_layers(encoder)[-1].bias
-    torch.testing.assert_close(y, expected)  # so is the output
+    torch.testing.assert_close(y, expected)  # no dropout on the output
 
 
-def test_dropout_is_off_when_not_training():
+def test_dropout_is_off_in_eval_mode():
     encoder = build(dropout=0.5, input_dropout=0.5).eval()
     torch.testing.assert_close(encoder(rows()), build()(rows()))
 
@@ -166,7 +166,7 @@ def test_dropout_is_off_when_not_training():
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.25, 0.5, 0.9])
-def test_dropout_zeroes_its_share_and_keeps_the_mean(rate):
+def test_dropout_zeroes_its_rate_and_keeps_the_mean(rate):
     torch.manual_seed(0)
     x = torch.ones(30_000, 8)  # one column for each byte of a random word
     y = Dropout(rate).train()(x)
@@ -176,26 +176,26 @@ def test_dropout_zeroes_its_share_and_keeps_the_mean(rate):
     zeros = (y == 0).double().mean(0)
     np.testing.assert_allclose(zeros, rounded, atol=spread)
     torch.testing.assert_close(kept, torch.full_like(kept, 1 / (1 - rounded)))
-    # Neighbours fall independently.
+    # Neighbouring entries are dropped independently.
     both = ((y[:, :-1] == 0) & (y[:, 1:] == 0)).double().mean(0)
     np.testing.assert_allclose(both, rounded**2, atol=spread)
 
 
 @given(st.floats(0, 1, exclude_max=True))
-def test_the_rate_is_rounded_to_a_256th_and_never_drops_everything(rate):
+def test_the_dropout_rate_is_rounded_to_a_256th_below_1(rate):
     threshold = Dropout(rate).threshold
     assert 0 <= threshold <= 255
     assert abs(threshold / 256 - rate) <= (1 / 512 if threshold < 255 else 1 / 256)
 
 
 @given(st.integers(0, 40))
-def test_dropout_takes_any_number_of_entries(n):
+def test_dropout_works_for_any_number_of_entries(n):
     y = Dropout(0.5).train()(torch.ones(n))
     assert y.shape == (n,)
     assert set(y.tolist()) <= {0.0, 2.0}
 
 
-def test_dropout_passes_gradients_where_it_passed_values():
+def test_dropout_drops_gradients_of_dropped_entries():
     torch.manual_seed(0)
     x = torch.ones(100, requires_grad=True)
     y = Dropout(0.5).train()(x)
@@ -204,7 +204,7 @@ def test_dropout_passes_gradients_where_it_passed_values():
 
 
 @pytest.mark.parametrize("module", [Dropout(0.0).train(), Dropout(0.5).eval()])
-def test_dropout_that_does_nothing_draws_nothing(module):
+def test_dropout_without_effect_draws_no_random_numbers(module):
     state = torch.get_rng_state()
     assert torch.equal(module(torch.ones(9)), torch.ones(9))
     assert torch.equal(torch.get_rng_state(), state)
@@ -218,7 +218,7 @@ def test_input_dropout_on_dense_rows_keeps_their_expectation():
     assert torch.equal(normalize.eval()(x), x)
 
 
-def test_input_dropout_on_sparse_rows_touches_stored_entries_only():
+def test_input_dropout_on_sparse_rows_changes_stored_entries_only():
     torch.manual_seed(0)
     x = sparse_rows(sparse_matrix())
     normalize = Normalize(30, 0.5, sparse=True).train()
@@ -252,22 +252,22 @@ def test_affine_on_sparse_rows_equals_numpy_forward_and_backward(n, p, density, 
 
 
 @pytest.mark.parametrize("kind", ["mlp", "linear"])
-def test_an_encoder_of_sparse_rows_equals_that_of_dense_ones(kind):
+def test_sparse_and_dense_rows_give_the_same_output(kind):
     X = sparse_matrix()
     on_sparse = build(row_shape=(30,), is_sparse=True, kind=kind)
     on_dense = build(row_shape=(30,), kind=kind)
     dense = torch.from_numpy(X.toarray())
     torch.testing.assert_close(on_sparse(sparse_rows(X)), on_dense(dense))
-    # Either takes the other kind of rows as well.
+    # Each encoder also accepts the other kind of rows.
     torch.testing.assert_close(on_sparse(dense), on_dense(sparse_rows(X)))
 
 
-def test_sparse_rows_are_what_scipy_says():
+def test_sparse_rows_to_dense_equals_scipy():
     X = sparse_matrix()
     np.testing.assert_array_equal(sparse_rows(X).to_dense(), X.toarray())
 
 
-def test_two_million_columns_are_never_dense(monkeypatch):
+def test_two_million_columns_stay_sparse(monkeypatch):
     def refuse(*_):
         raise AssertionError("a sparse view was made dense")
 
@@ -289,7 +289,7 @@ def test_two_million_columns_are_never_dense(monkeypatch):
 # -- lookup, identity, and helpers ----------------------------------------------------------
 
 
-def test_lookup_is_one_vector_a_node():
+def test_lookup_has_one_vector_per_entity():
     encoder = build(kind="lookup", row_shape=None, n_rows=6)
     assert isinstance(encoder, Lookup)
     assert torch.equal(encoder(torch.tensor([4, 0, 4])), encoder.weight[[4, 0, 4]])
@@ -302,7 +302,7 @@ def test_lookup_starts_small_and_random():
     assert abs(weights.mean()) < 0.05 * weights.std()
 
 
-def test_identity_returns_the_rows_and_learns_nothing():
+def test_identity_returns_the_rows_and_has_no_parameters():
     encoder = build(kind="identity", n_out=5)
     assert isinstance(encoder, Identity)
     assert not list(encoder.parameters())

@@ -1,4 +1,4 @@
-"""Encoders together: choice per view, sharing, standardising, and modules of the user's own."""
+"""The network of all encoders: choice per view, sharing, input scale, user-defined modules."""
 
 import copy
 import weakref
@@ -62,7 +62,7 @@ def fit(graph, encoder, **settings):
 # -- choosing -------------------------------------------------------------------------------
 
 
-def test_schemas_describe_rows_without_holding_them(graph):
+def test_schemas_have_the_shapes_of_the_views(graph):
     assert schemas_of(graph) == {
         "a": ViewSchema(30, (4,), sparse=False),
         "b": ViewSchema(20, (4,), sparse=False),
@@ -73,7 +73,7 @@ def test_schemas_describe_rows_without_holding_them(graph):
 
 
 @pytest.mark.parametrize("name", ["mlp", "linear"])
-def test_one_name_serves_all_views_and_featureless_ones_get_a_lookup(graph, name):
+def test_one_name_applies_to_all_views_with_features(graph, name):
     _, choices = make(graph, name)
     assert {view: choice.kind for view, choice in choices.items()} == {
         "a": name, "b": name, "image": name, "s": name, "t": "lookup",
@@ -106,7 +106,7 @@ def test_input_dropout_depends_on_the_kind_of_view_unless_it_is_set(
 
 def test_every_kind_of_encoder_is_built(graph):
     built, _ = make(graph, {"a": "identity", "b": "linear"})
-    kinds = {view: type(built.of(view)) for view in graph.view_names}
+    kinds = {view: type(built.encoder_of(view)) for view in graph.view_names}
     assert kinds == {"a": Identity, "b": MLP, "image": MLP, "s": MLP, "t": Lookup}
 
 
@@ -122,7 +122,7 @@ def test_views_share_one_encoder(graph, how):
         "module": {"a": module, "b": module},
     }[how]
     built, _ = make(graph, encoder)
-    assert built.of("a") is built.of("b")
+    assert built.encoder_of("a") is built.encoder_of("b")
     assert len(built.encoders) == 4
     X = graph.views["a"]
     model = fit(graph, encoder)
@@ -134,16 +134,16 @@ def test_encoders_of_one_kind_are_not_shared_unless_asked(graph):
     assert not np.allclose(model.embed("a", X), model.embed("b", X))
 
 
-def test_a_part_that_two_modules_have_in_common_stays_common(graph):
+def test_submodules_that_two_modules_share_stay_shared(graph):
     trunk = nn.Linear(4, 8)
     encoder = {view: nn.Sequential(trunk, nn.Tanh(), nn.Linear(8, 4)) for view in "ab"}
     built, _ = make(graph, encoder)
-    assert built.of("a")[0] is built.of("b")[0]
-    assert built.of("a")[2] is not built.of("b")[2]
-    assert built.of("a")[0] is not trunk
+    assert built.encoder_of("a")[0] is built.encoder_of("b")[0]
+    assert built.encoder_of("a")[2] is not built.encoder_of("b")[2]
+    assert built.encoder_of("a")[0] is not trunk
 
 
-# -- what goes in ---------------------------------------------------------------------------
+# -- input scale ----------------------------------------------------------------------------
 
 
 def test_dense_columns_are_standardised_and_sparse_rows_scaled(graph):
@@ -151,21 +151,21 @@ def test_dense_columns_are_standardised_and_sparse_rows_scaled(graph):
     set_input_scale(built, graph, choices)
     built.eval()
     X = graph.views["a"]
-    normal = built.of("a").input(torch.from_numpy(X.astype(np.float32))).numpy()
+    normal = built.encoder_of("a").input(torch.from_numpy(X.astype(np.float32))).numpy()
     np.testing.assert_allclose(normal, (X - X.mean(0)) / X.std(0), rtol=1e-4, atol=1e-4)
     S = graph.views["s"].toarray()
     expected = S / np.sqrt((S**2).sum(1).mean())
-    scaled = built.of("s").input(take(graph.views["s"], slice(None), torch.device("cpu")))
+    scaled = built.encoder_of("s").input(take(graph.views["s"], slice(None), torch.device("cpu")))
     np.testing.assert_allclose(scaled.to_dense(), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("view", ["a", "s"])
-def test_rows_go_in_as_they_are_without_standardize(graph, view):
+def test_rows_are_not_scaled_without_standardize(graph, view):
     built, choices = make(graph, {view: EncoderSpec(standardize=False)})
     set_input_scale(built, graph, choices)
     X = graph.views[view]
     x = torch.from_numpy((X if view == "a" else X.toarray()).astype(np.float32))
-    assert torch.equal(built.eval().of(view).input(x), x)
+    assert torch.equal(built.eval().encoder_of(view).input(x), x)
 
 
 @pytest.mark.parametrize(("standardize", "same"), [(True, True), (False, False)])
@@ -178,44 +178,44 @@ def test_units_of_a_column_matter_only_without_standardize(graph, standardize, s
     assert np.allclose(ours, theirs, rtol=1e-2, atol=1e-3) == same
 
 
-def test_sharing_views_use_the_statistics_of_the_owner(graph):
+def test_shared_encoders_use_the_statistics_of_the_owner(graph):
     built, choices = make(graph, {"b": EncoderSpec(shared_with="a")})
     set_input_scale(built, graph, choices)
     X = graph.views["a"]
-    np.testing.assert_allclose(built.of("b").input.scale, 1 / X.std(0), rtol=1e-5)
+    np.testing.assert_allclose(built.encoder_of("b").input.scale, 1 / X.std(0), rtol=1e-5)
 
 
-# -- rows to embeddings ---------------------------------------------------------------------
+# -- rows to vectors ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("view", ["a", "s", "image", "t"])
-def test_embedding_in_chunks_is_embedding_at_once(graph, monkeypatch, view):
+def test_the_size_of_chunks_does_not_change_the_vectors(graph, monkeypatch, view):
     built, _ = make(graph, {"image": nn.Sequential(nn.Flatten(), nn.Linear(9, 4))})
     X = graph.views[view]
     n = graph.sizes[view]
     every = np.arange(n)
-    whole = embed_rows(built, view, X, every, 4)
-    monkeypatch.setattr(embedding, "ROWS", 4)
-    np.testing.assert_allclose(embed_rows(built, view, X, every, 4), whole, rtol=1e-5, atol=1e-6)
+    expected = embed_rows(built, view, X, every, 4)
+    monkeypatch.setattr(embedding, "CHUNK_ROWS", 4)
+    np.testing.assert_allclose(embed_rows(built, view, X, every, 4), expected, rtol=1e-5, atol=1e-6)
     some = every[::-2].copy()
     np.testing.assert_allclose(
-        embed_rows(built, view, X, some, 4), whole[some], rtol=1e-5, atol=1e-6
+        embed_rows(built, view, X, some, 4), expected[some], rtol=1e-5, atol=1e-6
     )
-    assert whole.shape == (n, 4)
-    assert whole.dtype == np.float32
+    assert expected.shape == (n, 4)
+    assert expected.dtype == np.float32
     assert embed_rows(built, view, X, every[:0], 4).shape == (0, 4)
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid", "gelu"])
 @pytest.mark.parametrize("similarity", ["inner", "cosine"])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_whole_passes_give_what_the_formula_says(activation, similarity, dtype):
-    """Two hidden layers, standardised, in float64 by numpy; one row alone, too."""
+def test_embed_rows_equals_the_formula(activation, similarity, dtype):
+    """Two hidden layers and standardised rows, compared with numpy in float64."""
     X = np.random.default_rng(0).normal(3, 2, size=(50, 4)).astype(dtype)
     views = MultiViewGraph({"a": X, "t": 2}, {("a", "t"): (np.arange(50), np.arange(50) % 2)})
     spec = EncoderSpec(
         "mlp", (8, 6), activation, "identity", True, 0.3, 0.1, True
-    )  # dropout, which a whole pass must not have
+    )  # embed_rows must not apply dropout
     built, choices = make(views, "mlp", similarity=similarity, defaults=spec)
     set_input_scale(built, views, choices)
     y = (X.astype(np.float64) - X.mean(0, np.float64)) / X.std(0, dtype=np.float64)
@@ -225,7 +225,7 @@ def test_whole_passes_give_what_the_formula_says(activation, similarity, dtype):
         "sigmoid": expit,
         "gelu": lambda v: v * (1 + erf(v / np.sqrt(2))) / 2,
     }[activation]
-    first, norm, _, _, second, _, _, _, last = built.of("a").layers
+    first, norm, _, _, second, _, _, _, last = built.encoder_of("a").layers
     with torch.no_grad():
         norm.running_mean.uniform_(-1, 1)
     for layer in (first, second):
@@ -236,14 +236,14 @@ def test_whole_passes_give_what_the_formula_says(activation, similarity, dtype):
     y = y @ last.weight.detach().double().numpy() + last.bias.detach().double().numpy()
     if similarity == "cosine":
         y *= np.sqrt(2) / np.linalg.norm(y, axis=1, keepdims=True)  # the scale starts at 2
-    whole = embed_rows(built, "a", X, None, 4)
-    np.testing.assert_allclose(whole, y, rtol=2e-5, atol=2e-6)
+    expected = embed_rows(built, "a", X, None, 4)
+    np.testing.assert_allclose(expected, y, rtol=2e-5, atol=2e-6)
     alone = np.vstack([embed_rows(built, "a", X[i : i + 1], None, 4) for i in range(50)])
-    np.testing.assert_allclose(alone, whole, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(alone, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_rows_are_read_and_never_written(graph):
-    """Encoders that work in place must not do so on the rows themselves."""
+def test_embed_rows_does_not_change_its_input(graph):
+    """In-place activations must not overwrite the rows."""
     X = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
     before = X.copy()
     for encoder, similarity in (("identity", "inner"), ("identity", "cosine"), ("mlp", "cosine")):
@@ -253,38 +253,38 @@ def test_rows_are_read_and_never_written(graph):
 
 
 @pytest.mark.parametrize("view", ["a", "t"])
-def test_progress_grows_to_all_rows(graph, monkeypatch, view):
-    monkeypatch.setattr(embedding, "ROWS", 4)
+def test_progress_is_reported_after_each_chunk(graph, monkeypatch, view):
+    monkeypatch.setattr(embedding, "CHUNK_ROWS", 4)
     built, _ = make(graph)
-    told, n = [], graph.sizes[view]
-    on_progress = lambda done, total: told.append((done, total))  # noqa: E731
+    calls, n = [], graph.sizes[view]
+    on_progress = lambda done, total: calls.append((done, total))  # noqa: E731
     embed_rows(built, view, graph.views[view], np.arange(n), 4, on_progress=on_progress)
-    assert told == [(min(done, n), n) for done in range(4, n + 4, 4)]
+    assert calls == [(min(done, n), n) for done in range(4, n + 4, 4)]
 
 
-def test_of_many_chunks_two_are_held_at_most(graph, monkeypatch):
-    """The one that is being copied, and the one before it, until it has a successor."""
+def test_at_most_two_chunks_are_in_memory(graph, monkeypatch):
+    """The chunk that is being copied, and the one before it."""
     seen, most = [], []
 
     def watched(*args, **options):
         for part in usual(*args, **options):
             seen.append(weakref.ref(part))
-            most.append(sum(one() is not None for one in seen))
+            most.append(sum(reference() is not None for reference in seen))
             yield part
 
     usual = embedding.encode_chunks
     built, _ = make(graph)
-    whole = embed_rows(built, "a", graph.views["a"], None, 4)
-    monkeypatch.setattr(embedding, "ROWS", 2)
+    expected = embed_rows(built, "a", graph.views["a"], None, 4)
+    monkeypatch.setattr(embedding, "CHUNK_ROWS", 2)
     monkeypatch.setattr(embedding, "encode_chunks", watched)
     found = embed_rows(built, "a", graph.views["a"], None, 4)
-    np.testing.assert_allclose(found, whole, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
     assert len(most) == 15
     assert max(most) <= 2
 
 
-def test_wide_rows_come_fewer_at_a_time(graph, monkeypatch):
-    """4096 photographs would not fit into memory; sparse rows are wide, but not once encoded."""
+def test_chunks_of_wide_rows_are_smaller(graph, monkeypatch):
+    """Thousands of images may not fit into memory. Sparse rows are not expanded by an MLP."""
     sizes = []
     module = nn.Sequential(nn.Flatten(), nn.Linear(9, 4))
     module.register_forward_pre_hook(lambda _, given: sizes.append(len(given[0])))
@@ -301,15 +301,15 @@ def test_wide_rows_come_fewer_at_a_time(graph, monkeypatch):
     assert [len(part) for part in encode_chunks(built, "s", graph.views["s"], None)] == [25]
 
 
-def test_gradients_are_off_for_the_encoders_only(graph, monkeypatch):
-    monkeypatch.setattr(embedding, "ROWS", 4)
+def test_gradients_are_enabled_again_between_chunks(graph, monkeypatch):
+    monkeypatch.setattr(embedding, "CHUNK_ROWS", 4)
     built, _ = make(graph)
     assert all(torch.is_grad_enabled() for _ in encode_chunks(built, "a", graph.views["a"], None))
 
 
-def test_a_module_of_the_users_gets_sparse_rows_dense_and_a_batch_at_a_time(graph):
+def test_a_user_defined_module_gets_dense_rows_of_a_sparse_view(graph):
     built, _ = make(graph, {"s": nn.Linear(40, 4)})
-    layer, S = built.of("s"), graph.views["s"].toarray().astype(np.float32)
+    layer, S = built.encoder_of("s"), graph.views["s"].toarray().astype(np.float32)
     with torch.no_grad():
         expected = layer(torch.from_numpy(S)).numpy()
     np.testing.assert_allclose(
@@ -317,7 +317,7 @@ def test_a_module_of_the_users_gets_sparse_rows_dense_and_a_batch_at_a_time(grap
     )
 
 
-def test_fit_leaves_the_users_module_alone(graph):
+def test_fit_does_not_change_a_user_defined_module(graph):
     module = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.1), nn.Linear(8, 4))
     module.eval()
     before = copy.deepcopy(module.state_dict())
@@ -325,11 +325,13 @@ def test_fit_leaves_the_users_module_alone(graph):
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
     assert not module.training
     assert all(p.grad is None for p in module.parameters())
-    assert np.array_equal(fit(graph, {"a": module}).embeddings_["a"], first)  # starts over
+    assert np.array_equal(
+        fit(graph, {"a": module}).embeddings_["a"], first
+    )  # starts from the same weights
 
 
 @pytest.mark.parametrize("ids", [[10, 11, 12, 13, 14, 15], ["ab", "cd", "ef", "gh", "ij", "kl"]])
-def test_one_id_of_a_featureless_view_may_stand_alone(graph, ids):
+def test_embed_takes_one_id_or_a_list_of_ids(graph, ids):
     links = {("a", "t"): (np.arange(30), np.arange(30) % 6)}
     named = MultiViewGraph({"a": graph.views["a"], "t": 6}, links, {"t": ids})
     model = fit(named, "linear")
@@ -337,13 +339,13 @@ def test_one_id_of_a_featureless_view_may_stand_alone(graph, ids):
     assert np.array_equal(model.embed("t", ids[::-1]), model.embeddings_["t"][::-1])
 
 
-def test_a_fixed_encoder_gives_its_rows_and_the_others_learn(graph):
+def test_an_identity_encoder_returns_its_rows_after_training(graph):
     model = fit(graph, {"a": "identity"}, similarity="inner")
     np.testing.assert_allclose(model.embeddings_["a"], graph.views["a"], rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["identity", "frozen"])
-def test_without_anything_to_learn_no_step_is_made(graph, kind):
+def test_no_step_is_made_without_parameters(graph, kind):
     X = graph.views["a"]
     pair = MultiViewGraph({"a": X, "b": X}, {("a", "b"): (np.arange(30), np.arange(30))})
     module = nn.Linear(4, 4).requires_grad_(False)
@@ -356,7 +358,7 @@ def test_without_anything_to_learn_no_step_is_made(graph, kind):
 
 
 @pytest.mark.parametrize("scheme", ["block", "paper"])
-def test_pairs_of_fixed_encoders_have_nothing_to_learn_and_stop_nobody(graph, scheme):
+def test_a_pair_of_fixed_encoders_does_not_stop_the_training_of_others(graph, scheme):
     rng = np.random.default_rng(0)
     links = {
         ("a", "b"): (rng.integers(30, size=60), rng.integers(20, size=60)),
@@ -391,7 +393,7 @@ class Recurrent(nn.Module):
 
 
 def sentences(topics, rng):
-    """Tokens 1 to 9 in random order and number; the topic is said by 10 + topic at the start."""
+    """Random tokens from 1 to 9, after a first token 10 + topic."""
     X = np.zeros((len(topics), 7), dtype=np.int64)
     for row, topic in zip(X, topics, strict=True):
         length = rng.integers(3, 8)
@@ -401,7 +403,7 @@ def sentences(topics, rng):
 
 
 def images(topics, rng):
-    """A bar somewhere in 8 x 8 pixels: upright, lying, or on one of the diagonals."""
+    """A bar in 8 x 8 pixels, at a random position: vertical, horizontal or diagonal."""
     shapes = [np.ones((3, 1)), np.ones((1, 3)), np.eye(3), np.eye(3)[::-1]]
     X = rng.normal(0, 0.2, size=(len(topics), 1, 8, 8))
     for picture, topic in zip(X[:, 0], topics, strict=True):
@@ -411,7 +413,7 @@ def images(topics, rng):
     return X
 
 
-def test_an_rnn_and_a_cnn_learn_to_meet_in_one_space():
+def test_an_rnn_and_a_cnn_learn_a_common_space():
     rng = np.random.default_rng(0)
     topics = np.arange(320) % 4
     graph = MultiViewGraph(
@@ -434,12 +436,12 @@ def test_an_rnn_and_a_cnn_learn_to_meet_in_one_space():
     ).fit(graph)
     with pytest.raises(InputError, match="view 'sentence': its encoder failed on these rows"):
         model.embed("sentence", np.ones((2, 7)))  # tokens are integers
-    assert model.history_.best.validation > 0.7  # log 4 = 1.39 is what there is to gain
+    assert model.history_.best.validation > 0.7  # the maximum is log 4 = 1.39
     new = np.arange(80) % 4
     X = {"sentence": sentences(new, rng), "image": images(new, rng)}
     for view, rows in X.items():
         ids, _ = model.search(view, rows, among="topic", k=1)
         assert (ids[:, 0] == new).mean() > 0.8, view
-    # Sentences and images were never linked: they meet through the topics.
+    # Sentences and images have no links between them, only links to the topics.
     ids, _ = model.search("sentence", X["sentence"], among="image", k=1, by="similarity")
     assert (topics[ids[:, 0]] == new).mean() > 0.8

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import average_precision_score, mean_poisson_deviance, roc_auc_score
 
 from pmvge.evaluation import evaluate_held_out
-from pmvge.graph import canonical, merged
+from pmvge.graph import canonical
 from pmvge.model import Background, evaluate_background
 
 SIZES = {"a": 30, "b": 20}
@@ -19,7 +19,7 @@ def links_of(W, within):
 
 @pytest.fixture(scope="module")
 def world():
-    """Vectors, and dense weights of training and held out, (n, m); those within are symmetric."""
+    """Return vectors, and dense weights (n, m) of training and held-out links."""
     rng = np.random.default_rng(0)
     Y = {view: rng.normal(size=(n, 3)).astype(np.float32) for view, n in SIZES.items()}
     trained, held = {}, {}
@@ -35,22 +35,22 @@ def as_links(part):
     return {(a, b): links_of(W, a == b) for (a, b), W in part.items()}
 
 
-def by_hand(world, pair, judged, exposure):
+def by_hand(world, pair, evaluated, exposure):
     Y, log_alpha, _, held = world
     a, b = pair
     g = Y[a].astype(np.float64) @ Y[b].T.astype(np.float64)
     mu = exposure * np.exp(log_alpha[pair] + g)
     if a == b:
-        judged = judged & np.triu(np.ones_like(judged), 1)
-    W = held[pair][judged]
+        evaluated = evaluated & np.triu(np.ones_like(evaluated), 1)
+    W = held[pair][evaluated]
     return {
         "links": (W > 0).sum(),
-        "pairs": judged.sum(),
+        "pairs": evaluated.sum(),
         "observed": W.sum(),
-        "roc_auc": roc_auc_score(W > 0, g[judged]),
-        "average_precision": average_precision_score(W > 0, g[judged]),
-        "poisson_deviance": mean_poisson_deviance(W, mu[judged]),
-        "expected_over_observed": mu[judged].sum() / W.sum(),
+        "roc_auc": roc_auc_score(W > 0, g[evaluated]),
+        "average_precision": average_precision_score(W > 0, g[evaluated]),
+        "poisson_deviance": mean_poisson_deviance(W, mu[evaluated]),
+        "expected_over_observed": mu[evaluated].sum() / W.sum(),
     }
 
 
@@ -64,7 +64,7 @@ def check(results, expected):
 
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("exposure", [None, 0.7])
-def test_every_pair_is_judged_as_by_sklearn(world, known, exposure):
+def test_metrics_of_every_pair_agree_with_sklearn(world, known, exposure):
     Y, log_alpha, trained, held = world
     weights = {pair: total(trained, pair) for pair in PAIRS}
     results = evaluate_held_out(
@@ -77,13 +77,13 @@ def test_every_pair_is_judged_as_by_sklearn(world, known, exposure):
     )
     assert list(results["pairs"]) == ["a,b", "a,a"]
     for pair in PAIRS:
-        judged = trained[pair] == 0 if known else np.ones_like(trained[pair], dtype=bool)
+        evaluated = trained[pair] == 0 if known else np.ones_like(trained[pair], dtype=bool)
         share = exposure or total(held, pair) / weights[pair]
-        expected = by_hand(world, pair, judged, share)
+        expected = by_hand(world, pair, evaluated, share)
         check(results["pairs"][",".join(pair)], {**expected, "exposure": share})
 
 
-def test_overall_weighs_the_pairs(world):
+def test_overall_is_a_weighted_mean_of_pairs(world):
     Y, log_alpha, trained, held = world
     weights = {pair: total(trained, pair) for pair in PAIRS}
     results = evaluate_held_out(Y, log_alpha, as_links(held), weights=weights)
@@ -102,7 +102,7 @@ def test_overall_weighs_the_pairs(world):
     assert results["overall"] == pytest.approx(expected)
 
 
-def test_pairs_without_held_out_links_are_left_out(world):
+def test_pairs_without_held_out_links_are_skipped(world):
     Y, log_alpha, _, held = world
     links = as_links(held)
     links["a", "a"] = links["a", "a"].select(np.array([], dtype=np.int64))
@@ -112,8 +112,8 @@ def test_pairs_without_held_out_links_are_left_out(world):
     assert nothing == {"pairs": {}, "overall": {}}
 
 
-def test_a_background_has_all_that_is_needed(world):
-    """Alpha was computed from all links: those of the training and those held out."""
+def test_evaluation_from_a_background(world):
+    """Alpha was computed from all links, training and held-out."""
     Y, log_alpha, trained, held = world
     only = {pair: np.where(trained[pair] > 0, 0, W) for pair, W in held.items()}
     background = Background(as_links(trained), as_links(only))
@@ -123,15 +123,3 @@ def test_a_background_has_all_that_is_needed(world):
         expected = by_hand((Y, log_alpha, trained, only), pair, trained[pair] == 0, share)
         check(results["pairs"][",".join(pair)], {**expected, "exposure": share})
     assert "recall@3" in results["overall"]
-
-
-def test_merged_links_are_sums_of_matrices(world):
-    *_, trained, held = world
-    for pair in PAIRS:
-        one, two = as_links(trained)[pair], as_links(held)[pair]
-        both = merged(one, two)
-        np.testing.assert_allclose(both.matrix().toarray(), trained[pair] + held[pair])
-        assert both.within == one.within
-        assert len(both) == len(merged(two, one)) < len(one) + len(two)
-        assert merged(one, None) is one
-        assert merged(one, two.select(np.array([], dtype=np.int64))) is one

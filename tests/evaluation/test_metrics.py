@@ -37,9 +37,9 @@ def test_average_precision_is_the_mean_precision_at_the_linked_pairs(W, order) -
     scores = np.empty(12)
     scores[list(order)] = -np.arange(12)
     hits, precisions = 0, []
-    for rank, place in enumerate(order, start=1):
-        hits += linked[place]
-        if linked[place]:
+    for rank, index in enumerate(order, start=1):
+        hits += linked[index]
+        if linked[index]:
             precisions.append(hits / rank)
     expected = sum(precisions) / len(precisions)
     assert link_average_precision(W, scores.reshape(SHAPE)) == pytest.approx(expected)

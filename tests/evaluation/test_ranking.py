@@ -1,4 +1,4 @@
-"""Streamed metrics of held-out links against loops over all pairs and against scikit-learn."""
+"""Metrics of held-out links against loops over all pairs and against scikit-learn."""
 
 import math
 from itertools import permutations
@@ -25,7 +25,7 @@ def links(W, within=False):
 
 
 def brute_force(Y, Y_other, W, *, known, within, k, log_alpha, exposure):
-    """Dense (n, m) arrays, lists of pairs, and scikit-learn. W and ``known`` are symmetric."""
+    """Compute all metrics with dense arrays and scikit-learn; within, W is symmetric."""
     n, m = W.shape
     open_pairs = [
         (i, j) for i in range(n) for j in range(m) if not known[i, j] and not (within and i == j)
@@ -41,7 +41,7 @@ def brute_force(Y, Y_other, W, *, known, within, k, log_alpha, exposure):
         if not truth.any():
             continue
         recall.append(chance_in_top(truth, scores, k))
-        # scikit-learn wants two candidates: one more, last and without a link, changes nothing.
+        # scikit-learn needs two candidates: add an unlinked one with the lowest score.
         truth, scores = np.append(truth, 0.0), np.append(scores, -1e6)
         ndcg.append(ndcg_score([truth], [scores], k=k))
     return {
@@ -59,17 +59,17 @@ def brute_force(Y, Y_other, W, *, known, within, k, log_alpha, exposure):
 
 
 def chance_in_top(truth, scores, k):
-    """The expected share of links in the top k when a coin decides between equals."""
+    """Return the expected share of links in the top k if ties are broken at random."""
     chances = []
     for s in scores[truth > 0]:
-        places = k - sum(t > s for t in scores)
-        chances.append(min(1.0, max(0.0, places / sum(t == s for t in scores))))
+        left = k - sum(t > s for t in scores)
+        chances.append(min(1.0, max(0.0, left / sum(t == s for t in scores))))
     return np.mean(chances)
 
 
 @st.composite
 def cases(draw, within):
-    """Small graphs, whose few distinct scores are exact in float32 and often tie."""
+    """Draw small graphs with few distinct scores, exact in float32, with many ties."""
     n = draw(st.integers(2, 6))
     m = n if within else draw(st.integers(1, 7))
     vectors = st.integers(-2, 2)
@@ -86,17 +86,19 @@ def cases(draw, within):
 @given(
     data=st.data(),
     k=st.integers(1, 9),
-    tile=st.sampled_from([1, 10, ranking.TILE]),
+    tile=st.sampled_from([1, 10, ranking.MAX_SCORES]),
     log_alpha=st.sampled_from([-1.5, 0.0]),
     exposure=st.sampled_from([0.25, 1.0]),
 )
-def test_all_agrees_with_loops_over_all_pairs(within, data, k, tile, log_alpha, exposure) -> None:
+def test_metrics_agree_with_loops_over_all_pairs(
+    within, data, k, tile, log_alpha, exposure
+) -> None:
     Y, Y_other, W, known = data.draw(cases(within))
     open_links = np.where(known > 0, 0, W)
     assume(open_links.any())
     setting = {"k": k, "log_alpha": log_alpha, "exposure": exposure}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranking, "TILE", tile)
+        patch.setattr(ranking, "MAX_SCORES", tile)
         found = evaluate_links(Y, Y_other, links(W, within), known=links(known, within), **setting)
         alone = evaluate_links(Y, Y_other, links(W, within), **setting)
     expected = brute_force(Y, Y_other, open_links, known=known > 0, within=within, **setting)
@@ -109,8 +111,8 @@ def test_all_agrees_with_loops_over_all_pairs(within, data, k, tile, log_alpha, 
 @pytest.mark.parametrize("within", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_scores_without_ties_over_many_tiles(within, dtype, monkeypatch) -> None:
-    """Real vectors, so wide that sums in another order differ in their last bits."""
-    monkeypatch.setattr(ranking, "TILE", 700)
+    """Vectors so wide that sums in another order differ in their last bits."""
+    monkeypatch.setattr(ranking, "MAX_SCORES", 700)
     rng = np.random.default_rng(0)
     Y = rng.normal(size=(61, 33), scale=0.3).astype(dtype)
     Y_other = Y if within else rng.normal(size=(53, 33), scale=0.3).astype(dtype)
@@ -131,14 +133,14 @@ def test_one_query_by_hand() -> None:
     found = evaluate_links(Y, Y_other, links(W), log_alpha=0.0, k=2)
     assert found["roc_auc"] == pytest.approx((3 + 2 + 0) / 9)
     assert found["average_precision"] == pytest.approx((1 + 2 / 4 + 3 / 6) / 3)
-    # The place that is left in the top 2 goes to each of the three 2s with chance 1/3.
+    # The second position of the top 2 goes to each of the three 2s with probability 1/3.
     assert found["recall@2"] == pytest.approx((1 + 1 / 3) / 3)
     second = 1 / math.log2(3)
     assert found["ndcg@2"] == pytest.approx((1 + 4 * second / 3) / (4 + 2 * second))
 
 
 def test_ties_are_averaged_over_every_order() -> None:
-    """Every order of the equals is enumerated, and ranked as if it were the only one."""
+    """Compare with the mean over all orders of the ties."""
     W, scores, k = [2.0, 0, 1, 0, 3], [1.0, 1, 1, 1, 2], 3
     ideal = 3 + 2 / math.log2(3) + 1 / 2
     recalls, gains = [], []
@@ -167,7 +169,7 @@ def test_extreme_similarities(sign, log_alpha) -> None:
     elif log_alpha == 0:
         deviance, ratio = math.inf, math.inf
     else:
-        # One pair is expected once, all others never; of the link log mu is 0 or -2000.
+        # mu is 1 for one pair and 0 for all others; log mu of the link is 0 or -2000.
         log_mu = 0 if sign == 1 else -2000
         deviance, ratio = 2 * (3 * math.log(3) - 3 * log_mu - 3 + 1) / 6, 1 / 3
     assert found["poisson_deviance"] == pytest.approx(deviance)
@@ -180,7 +182,7 @@ def test_weights_that_overflow_give_no_warning() -> None:
 
 
 def test_totals_are_added_in_double_precision() -> None:
-    """One pair is expected 2^26 times, of the others each adds less than float32 could."""
+    """One mu is 2^26, the others are too small to change a float32 sum."""
     Y_other = np.zeros((2**16, 1))
     Y_other[0] = 26 * math.log(2)
     W = np.zeros((1, 2**16))
@@ -192,17 +194,17 @@ def test_totals_are_added_in_double_precision() -> None:
     assert found["expected_over_observed"] == pytest.approx(expected, rel=1e-12)
 
 
-def test_without_other_pairs_there_is_no_auc() -> None:
+def test_auc_is_nan_without_unlinked_pairs() -> None:
     found = evaluate_links(np.ones((1, 1)), np.ones((2, 1)), links([[2.0, 2.0]]), log_alpha=0.0)
     assert math.isnan(found["roc_auc"])
     assert found["average_precision"] == found["ndcg@10"] == found["recall@10"] == 1
 
 
 @pytest.mark.parametrize("within", [False, True])
-def test_no_tile_is_larger_than_it_may_be(within, monkeypatch) -> None:
+def test_tiles_hold_at_most_max_scores(within, monkeypatch) -> None:
     held = []
     count = ranking._count
-    monkeypatch.setattr(ranking, "TILE", 40)
+    monkeypatch.setattr(ranking, "MAX_SCORES", 40)
     monkeypatch.setattr(ranking, "_count", lambda g, s: (held.append(g.numel()), count(g, s))[1])
     W = np.ones((11, 11)) - np.eye(11)
     evaluate_links(np.ones((11, 1)), np.ones((11, 1)), links(W, within), log_alpha=0.0)
@@ -221,8 +223,8 @@ def sampled_case(within, n=40, m=30, seed=0):
 
 
 @pytest.mark.parametrize("within", [False, True])
-def test_a_sample_judges_all_pairs_of_the_rows_it_draws(within, monkeypatch) -> None:
-    """The rows alone, as queries between two views, give the same; (i, i) counts as known."""
+def test_sampled_queries_are_evaluated_against_all_candidates(within, monkeypatch) -> None:
+    """The sampled rows, as queries between two views with (i, i) known, give the same."""
     Y, Y_other, W = sampled_case(within)
     m = len(Y_other)
     drawn = []
@@ -239,7 +241,7 @@ def test_a_sample_judges_all_pairs_of_the_rows_it_draws(within, monkeypatch) -> 
 
 
 @pytest.mark.parametrize("within", [False, True])
-def test_samples_are_right_on_average(within) -> None:
+def test_metrics_of_samples_are_unbiased(within) -> None:
     Y, Y_other, W = sampled_case(within)
     held_out = links(W, within)
     known = links(np.roll(W, 1, 0) * (W == 0)) if not within else None
@@ -254,7 +256,7 @@ def test_samples_are_right_on_average(within) -> None:
         assert np.std(values) > 0, name
 
 
-def test_a_seed_gives_one_sample_and_another_another() -> None:
+def test_samples_depend_on_the_seed() -> None:
     Y, Y_other, W = sampled_case(False)
     first, again, other = (
         evaluate_links(Y, Y_other, links(W), log_alpha=0.0, max_pairs=300, seed=seed)
@@ -265,8 +267,8 @@ def test_a_seed_gives_one_sample_and_another_another() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_sample_has_a_link(seed) -> None:
-    """Of 1000 rows one is linked; max_pairs allows five rows, or not even one."""
+def test_a_sample_has_at_least_one_link(seed) -> None:
+    """One of 1000 rows is linked; max_pairs allows five rows, or less than one."""
     W = np.zeros((1000, 4))
     W[617, 2] = 1
     vectors = np.arange(1000.0)[:, None], np.ones((4, 1))
@@ -278,7 +280,7 @@ def test_a_sample_has_a_link(seed) -> None:
 
 
 @pytest.mark.parametrize(("n", "max_pairs"), [(3, 12), (1, 3)])
-def test_nothing_is_sampled_if_all_rows_fit_or_there_is_but_one(n, max_pairs) -> None:
+def test_no_sampling_if_all_rows_fit_or_there_is_one_row(n, max_pairs) -> None:
     found = evaluate_links(
         np.ones((n, 1)), np.ones((4, 1)), links(np.eye(n, 4)), log_alpha=0.0, max_pairs=max_pairs
     )
@@ -286,9 +288,12 @@ def test_nothing_is_sampled_if_all_rows_fit_or_there_is_but_one(n, max_pairs) ->
     assert found["pairs"] == 4 * n
 
 
-def test_inputs_are_left_alone() -> None:
+def test_inputs_are_not_changed() -> None:
     Y, Y_other, W = sampled_case(False)
-    Y, Y_other = Y.astype(np.float32), Y_other.astype(np.float32)  # no other type to copy to
+    Y, Y_other = (
+        Y.astype(np.float32),
+        Y_other.astype(np.float32),
+    )  # evaluate_links need not convert them
     before = Y.copy(), Y_other.copy()
     for part in (Y, Y_other):
         part.flags.writeable = False
@@ -299,13 +304,15 @@ def test_inputs_are_left_alone() -> None:
     assert known.total == W.sum()
 
 
-def test_known_links_are_not_judged_even_if_held_out() -> None:
+def test_known_links_are_not_evaluated_even_if_held_out() -> None:
     W = np.array([[1.0, 1, 0], [0, 0, 0]])
     Y, Y_other = np.ones((2, 1)), np.ones((3, 1))
     known = links([[5.0, 0, 0], [0, 0, 1]])
     found = evaluate_links(Y, Y_other, links(W), log_alpha=0.0, known=known)
     assert (found["links"], found["pairs"], found["observed"]) == (1, 4, 1)
-    with pytest.raises(InputError, match="held_out: expected links that are not known, got none"):
+    with pytest.raises(
+        InputError, match="held_out: expected links that are not in known, got none"
+    ):
         evaluate_links(Y, Y_other, links(W), log_alpha=0.0, known=links(W))
     with pytest.raises(InputError, match="got none among 0"):
         evaluate_links(Y, Y_other, links(0 * W), log_alpha=0.0)
@@ -319,25 +326,25 @@ def test_known_links_are_not_judged_even_if_held_out() -> None:
         ({"Y_other": np.ones((3, 1))}, r"Y_other: expected shape \(3, 2\), got \(3, 1\)"),
         ({"Y_other": np.ones((2, 2))}, r"Y_other: expected shape \(3, 2\), got \(2, 2\)"),
         ({"Y_other": np.ones((3, 2, 1))}, r"Y_other: expected shape \(3, 2\), got \(3, 2, 1\)"),
-        ({"Y": np.full((2, 2), np.nan)}, "expected vectors whose inner products a float32 can"),
-        ({"Y_other": np.full((3, 2), np.nan)}, "expected vectors whose inner products a float32"),
-        ({"Y": np.full((2, 2), -np.inf)}, "got entries as large as inf in Y and 1.0 in Y_other"),
-        ({"Y": np.full((2, 2), 3e38)}, "expected vectors whose inner products a float32 can"),
-        ({"Y": np.full((2, 2), 1e39), "Y_other": np.full((3, 2), 1e-9)}, "a float32 can hold"),
+        ({"Y": np.full((2, 2), np.nan)}, "expected vectors whose inner products are finite"),
+        ({"Y_other": np.full((3, 2), np.nan)}, "expected vectors whose inner products are finite"),
+        ({"Y": np.full((2, 2), -np.inf)}, "got entries up to inf in Y and 1.0 in Y_other"),
+        ({"Y": np.full((2, 2), 3e38)}, "expected vectors whose inner products are finite"),
+        ({"Y": np.full((2, 2), 1e39), "Y_other": np.full((3, 2), 1e-9)}, "are finite in float32"),
         (
             {"known": links(np.ones((3, 2)))},
-            "known: expected links between 2 and 3 as held_out has, got between 3 and 2",
+            "known: expected links between 2 and 3 entities as in held_out, got between 3 and 2",
         ),
         ({"known": links(np.eye(3, k=1), within=True)}, "got within a view of 3"),
-        ({"k": 0}, "k must be a positive integer, got 0"),
-        ({"k": True}, "k must be a positive integer, got True"),
-        ({"k": 2.0}, r"k must be a positive integer, got 2\.0"),
-        ({"max_pairs": 0}, "max_pairs must be a positive integer, got 0"),
-        ({"exposure": 0.0}, r"exposure must be a positive number, got 0\.0"),
-        ({"exposure": math.inf}, "exposure must be a positive number, got inf"),
-        ({"exposure": math.nan}, "exposure must be a positive number, got nan"),
-        ({"log_alpha": math.nan}, "log_alpha must be a number, or -inf, got nan"),
-        ({"log_alpha": math.inf}, "log_alpha must be a number, or -inf, got inf"),
+        ({"k": 0}, "k: expected a positive integer, got 0"),
+        ({"k": True}, "k: expected a positive integer, got True"),
+        ({"k": 2.0}, r"k: expected a positive integer, got 2\.0"),
+        ({"max_pairs": 0}, "max_pairs: expected a positive integer, got 0"),
+        ({"exposure": 0.0}, r"exposure: expected a positive number, got 0\.0"),
+        ({"exposure": math.inf}, "exposure: expected a positive number, got inf"),
+        ({"exposure": math.nan}, "exposure: expected a positive number, got nan"),
+        ({"log_alpha": math.nan}, "log_alpha: expected a number or -inf, got nan"),
+        ({"log_alpha": math.inf}, "log_alpha: expected a number or -inf, got inf"),
     ],
 )
 def test_bad_input_says_what_was_expected(change, message) -> None:
@@ -348,9 +355,11 @@ def test_bad_input_says_what_was_expected(change, message) -> None:
         evaluate_links(**fine | change)
 
 
-def test_known_is_within_a_view_as_held_out_is() -> None:
+def test_known_and_held_out_must_both_be_within_a_view() -> None:
     Y, square = np.ones((3, 1)), np.eye(3, k=1)
-    with pytest.raises(InputError, match="within a view of 3 as held_out has, got between 3 and 3"):
+    with pytest.raises(
+        InputError, match="within a view of 3 entities as in held_out, got between 3 and 3"
+    ):
         evaluate_links(Y, Y, links(square, True), log_alpha=0.0, known=links(square))
 
 
@@ -380,7 +389,7 @@ def test_overall_by_hand() -> None:
     assert overall({}) == {}
 
 
-def test_overall_leaves_out_what_is_undefined() -> None:
+def test_overall_skips_undefined_metrics() -> None:
     results = {
         name: {"links": n, "pairs": 1, "roc_auc": auc, "poisson_deviance": deviance}
         for name, n, auc, deviance in [("a", 9, math.nan, math.inf), ("b", 2, 0.75, 1.0)]
@@ -394,15 +403,15 @@ def test_overall_leaves_out_what_is_undefined() -> None:
     assert math.isnan(overall({"a": results["a"]})["roc_auc"])
 
 
-def test_overall_is_the_whole_if_rows_were_evaluated_apart() -> None:
-    """All but the pooled rankings are sums and means that add up."""
+def test_overall_of_parts_is_the_result_of_all_rows() -> None:
+    """All metrics but those over all pairs are sums or weighted means."""
     Y, Y_other, W = sampled_case(False)
-    whole = evaluate_links(Y, Y_other, links(W), log_alpha=-1.0)
+    together = evaluate_links(Y, Y_other, links(W), log_alpha=-1.0)
     parts = {
         str(rows): evaluate_links(Y[rows], Y_other, links(W[rows]), log_alpha=-1.0)
         for rows in (slice(0, 11), slice(11, 40))
     }
-    pooled = ("roc_auc", "average_precision")
-    found = {name: value for name, value in overall(parts).items() if name not in pooled}
-    assert found == pytest.approx({name: whole[name] for name in found}, rel=1e-6)
-    assert len(found) == len(whole) - 2
+    over_all_pairs = ("roc_auc", "average_precision")
+    found = {name: value for name, value in overall(parts).items() if name not in over_all_pairs}
+    assert found == pytest.approx({name: together[name] for name in found}, rel=1e-6)
+    assert len(found) == len(together) - 2

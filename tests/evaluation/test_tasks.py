@@ -1,4 +1,4 @@
-"""Tasks on embeddings whose answers are known by construction."""
+"""Evaluation tasks on vectors with known answers."""
 
 import numpy as np
 import pytest
@@ -10,13 +10,13 @@ from pmvge.graph import parse_links
 
 
 def clusters(rng, n_each: int = 20, spread: float = 0.1):
-    """Three tight clusters around the corners of a triangle, and which one each row is of."""
+    """Return three tight clusters around the corners of a triangle, and their labels."""
     labels = np.repeat([0, 1, 2], n_each)
     corners = np.array([[4.0, 0.0], [-4.0, 4.0], [-4.0, -4.0]])
     return corners[labels] + spread * rng.normal(size=(len(labels), 2)), labels
 
 
-def test_separate_classes_are_told_apart() -> None:
+def test_separable_classes_are_classified() -> None:
     rng = np.random.default_rng(0)
     (Y, labels), (Y_test, labels_test) = clusters(rng), clusters(rng)
     assert classification_accuracy(Y, labels, Y_test, labels_test) == 1
@@ -27,7 +27,7 @@ def test_separate_classes_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("C", [1e-3, 1.0])
-def test_accuracy_is_that_of_one_logistic_regression_per_class(C) -> None:
+def test_accuracy_agrees_with_one_logistic_regression_per_class(C) -> None:
     rng = np.random.default_rng(1)
     Y, labels = clusters(rng, spread=4.0)
     Y_test, labels_test = clusters(rng, spread=4.0)
@@ -41,7 +41,7 @@ def test_accuracy_is_that_of_one_logistic_regression_per_class(C) -> None:
 
 
 def test_a_fit_that_stops_early_gives_no_warning(monkeypatch) -> None:
-    """Warnings are errors in tests: this one fails if one gets through."""
+    """Warnings are errors in tests."""
     fit = LogisticRegression.fit
 
     def stop_early(self, *data):
@@ -55,14 +55,14 @@ def test_a_fit_that_stops_early_gives_no_warning(monkeypatch) -> None:
     assert 0 <= classification_accuracy(Y, labels, Y, labels) <= 1
 
 
-def test_clusters_that_are_classes_share_all_information() -> None:
+def test_clusters_equal_to_classes_have_nmi_one() -> None:
     Y, labels = clusters(np.random.default_rng(0))
     assert clustering_nmi(Y, labels) == pytest.approx(1)
     names = np.array(["x", "y", "z"])[labels]
     assert clustering_nmi(Y, names, random_state=3) == pytest.approx(1)
 
 
-def test_clusters_that_ignore_the_classes_share_none() -> None:
+def test_clusters_independent_of_classes_have_nmi_zero() -> None:
     Y = np.repeat([[0.0], [10.0]], 20, axis=0)
     labels = np.tile([0, 1], 20)
     assert clustering_nmi(Y, labels) == pytest.approx(0, abs=1e-12)
@@ -71,7 +71,7 @@ def test_clusters_that_ignore_the_classes_share_none() -> None:
 def test_link_prediction_across_views() -> None:
     links = parse_links("here", ([0, 1], [0, 2], [1.0, 3.0]), (2, 3), False, None)
     mu = np.array([[5.0, 1.0, 1.0], [2.0, 1.0, 2.0]])
-    # Linked pairs score 5 and 2, the others 1, 1, 2, 1; the two that score 2 come together.
+    # Linked pairs score 5 and 2, the others 1, 1, 2, 1; the two that score 2 are tied.
     assert link_prediction(links, mu) == pytest.approx(
         {"roc_auc": 7.5 / 8, "average_precision": (1 + 2 / 3) / 2, "expected_over_observed": 3.0}
     )

@@ -1,4 +1,4 @@
-"""Where the word vectors of the attributes are looked for."""
+"""Error messages for missing word vectors of the attributes."""
 
 import pytest
 
@@ -12,7 +12,7 @@ HOW = {
 
 
 @pytest.mark.parametrize("vectors", HOW)
-def test_missing_vectors_say_which_file_where_and_how(vectors, tmp_path) -> None:
+def test_the_error_names_the_missing_file_and_its_source(vectors, tmp_path) -> None:
     (tmp_path / "awa").mkdir()
     for name, text in {
         "classes.txt": "1 antelope\n",

@@ -1,4 +1,4 @@
-"""Task 3: who sees what, how attributes are ranked, and what the table shows."""
+"""Task 3: which data a fit uses, how attributes are ranked, and what the table shows."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from pmvge.experiments.attribute_tables import Case
 from pmvge.experiments.attributes import AttributeRanking, average_precisions
 from pmvge.experiments.recipe import Entry
 
-C, Q, EACH = 5, 7, 12  # classes, attributes, images a class
+C, Q, EACH = 5, 7, 12  # classes, attributes, images per class
 SMALL = {
     "settings": ["A", "B"],
     "noise": [0.1, 0.5],
@@ -63,7 +63,7 @@ def small(data, *, methods=ROWS, simulated=True, paper=None, **options):
 # -- numbers --------------------------------------------------------------------------------
 
 
-def test_average_precision_of_each_row_as_scikit_learn_has_it() -> None:
+def test_average_precision_agrees_with_scikit_learn() -> None:
     rng = np.random.default_rng(0)
     truth = rng.random((300, 11)) < 0.4
     truth[:, 0] = True
@@ -72,7 +72,7 @@ def test_average_precision_of_each_row_as_scikit_learn_has_it() -> None:
     np.testing.assert_allclose(average_precisions(truth, scores), expected)
 
 
-def test_simulated_images_are_what_their_formula_says(data) -> None:
+def test_simulated_images_follow_their_formula(data) -> None:
     level = load_attributes(data)
     X, labels, chances = simulate_images(level, 0.3, EACH)
     rng = np.random.default_rng(2018)
@@ -98,14 +98,14 @@ def test_popularity_counts_the_images_of_the_fit(data) -> None:
     animals = experiment.animals(0.1)
     split = experiment.split(animals, case, 0, "test")
     counts = sum(animals.has[animals.labels[i]].astype(int) for i in split.fit)
-    truth = animals.has[animals.labels[split.ask]]
+    truth = animals.has[animals.labels[split.query]]
     expected = np.mean([average_precision_score(t, counts) for t in truth])
     entry = experiment.recipe.entry("popular (B)")
     found = experiment.score(entry, entry.settings, 0, "test")
     assert found.metrics["average_precision"] == pytest.approx(expected)
 
 
-# -- who sees what --------------------------------------------------------------------------
+# -- which data a fit uses ------------------------------------------------------------------
 
 
 def test_parts_of_a_split(data) -> None:
@@ -117,26 +117,26 @@ def test_parts_of_a_split(data) -> None:
         for part in ("test", "validation")
     }
     train = set(parts["B", "test"].fit)
-    test = set(parts["B", "test"].ask)
+    test = set(parts["B", "test"].query)
     assert len(train) == 36
     assert len(test) == 24
     assert not train & test
-    # (A): everything is fitted to; settings are chosen by the training images.
+    # (A): the fit uses all images; settings are chosen on the training images.
     assert set(parts["A", "test"].fit) == set(parts["A", "validation"].fit) == train | test
-    assert set(parts["A", "test"].ask) == test
-    assert set(parts["A", "validation"].ask) == train
-    # (B): some training images are left out while settings are chosen.
+    assert set(parts["A", "test"].query) == test
+    assert set(parts["A", "validation"].query) == train
+    # (B): some training images are held out while settings are chosen.
     held = parts["B", "validation"]
-    assert set(held.fit) | set(held.ask) == train
-    assert len(held.ask) == 8
-    assert not set(held.fit) & set(held.ask)
-    assert set(experiment.split(animals, Case("B", 0.1), 0, "test").ask) != test
+    assert set(held.fit) | set(held.query) == train
+    assert len(held.query) == 8
+    assert not set(held.fit) & set(held.query)
+    assert set(experiment.split(animals, Case("B", 0.1), 0, "test").query) != test
 
 
-def test_poisoned_test_images_change_nothing_before_they_are_asked_for(data, monkeypatch) -> None:
-    """In (B) neither settings nor the model know anything of the test images."""
+def test_poisoned_test_images_change_only_the_test_score_in_b(data, monkeypatch) -> None:
+    """In (B) neither the settings nor the model depend on the test images."""
 
-    def found(experiment):
+    def results_of(experiment):
         label = "CDMCA (B) s = 0.5"
         entry = experiment.recipe.entry(label)
         chosen = experiment.choose(entry, 0)
@@ -151,24 +151,24 @@ def test_poisoned_test_images_change_nothing_before_they_are_asked_for(data, mon
             split,
         )
 
-    clean = found(small(data))
+    clean = results_of(small(data))
     animals = load_animals(
         data, images="awa1", vectors="word2vec", per_class=EACH, noise=0.5, seed=3
     )
     labels, images = animals.labels.copy(), animals.images.copy()
-    test = clean[3].ask
+    test = clean[3].query
     labels[test] = (labels[test] + 1) % C
     images[test] = 1e3 * np.random.default_rng(0).normal(size=images[test].shape)
     poisoned = replace(animals, labels=labels, images=images)
     monkeypatch.setattr(attributes, "load_animals", lambda *args, **kwargs: poisoned)
-    other = found(small(data))
+    other = results_of(small(data))
     assert other[0] == clean[0]
     for view, Y in clean[1].items():
         np.testing.assert_array_equal(other[1][view], Y)
     assert other[2] != clean[2]
 
 
-def test_links_of_the_test_images_are_fitted_to_in_a_only(data, monkeypatch) -> None:
+def test_only_setting_a_fits_links_of_test_images(data, monkeypatch) -> None:
     seen = {}
 
     class Spy:
@@ -196,23 +196,23 @@ def test_links_of_the_test_images_are_fitted_to_in_a_only(data, monkeypatch) -> 
         entry = experiment.recipe.entry(f"spy ({setting}) s = 0.1")
         experiment.score(entry, entry.settings, 0, "test")
         assert len(seen["ids"]) == n
-        assert (seen["ids"] >= set(split.ask)) == (setting == "A")
+        assert (seen["ids"] >= set(split.query)) == (setting == "A")
         assert seen["weight"] == animals.has[animals.labels[split.fit]].sum()
 
 
 # -- rows, tables, goals --------------------------------------------------------------------
 
 
-def test_rows_of_what_can_be_done(data) -> None:
+def test_rows_of_methods_and_cases(data) -> None:
     rows = {job.row for job in small(data).jobs()}
     assert rows == {
-        "SGE (A)",  # not inductive, and blind to features
+        "SGE (A)",  # not inductive, and does not use features
         "popular (A)", "popular (B)",
         *(f"{m} ({s}) s = {n}" for m in ("CDMCA", "ceiling") for s in "AB" for n in (0.1, 0.5)),
     }  # fmt: skip
 
 
-def test_a_whole_small_run(data) -> None:
+def test_a_complete_small_run(data) -> None:
     experiment = small(data, ours="CDMCA")
     experiment.check()
     results = {job: experiment.run(job) for job in experiment.jobs()}
@@ -229,13 +229,13 @@ def test_a_whole_small_run(data) -> None:
     value = {name: float(cells[1].split()[0]) for name, cells in shown.items() if name != "SGE"}
     assert value["CDMCA"] > value["popular"] + 5
     assert "43.5" not in str(table)
-    assert len(summary.drawings) == 1
+    assert len(summary.plots) == 1
     assert {job.column for job in results} == {"0", "1"}
     tried = results[Job("CDMCA (B) s = 0.1", "0")]["trials"]
     assert len(tried) == 3
 
 
-def test_the_paper_stands_beside_real_images_only(data) -> None:
+def test_the_papers_numbers_are_shown_for_real_images_only(data) -> None:
     real = small(data, simulated=False, settings=["A"], noise=[])
     job = Job("SGE", "0")
     result = {"scores": {"average_precision": 0.5}, "seconds": 1.0}
@@ -245,7 +245,7 @@ def test_the_paper_stands_beside_real_images_only(data) -> None:
     (table,) = one.summarize({job: result}).tables
     assert "paper" not in table.columns
     assert "simulated" in table.caption
-    with pytest.raises(InputError, match="not simulated"):
+    with pytest.raises(InputError, match="expected simulated = true"):
         small(data, simulated=False)
 
 
@@ -272,7 +272,7 @@ def test_goals_compare_ours_with_the_best_other_and_a_with_b(data) -> None:
 # -- data and recipes -----------------------------------------------------------------------
 
 
-def test_real_images_are_ranked_by_the_same_protocol(data) -> None:
+def test_real_images_use_the_same_protocol(data) -> None:
     rng = np.random.default_rng(0)
     labels = np.repeat(np.arange(C), EACH + 2)
     X = np.zeros((len(labels), 2048))
@@ -294,7 +294,7 @@ def test_real_images_are_ranked_by_the_same_protocol(data) -> None:
     assert found["CDMCA"] > found["popular"] + 0.1
 
 
-def test_missing_data_say_which_file_where_and_how(data) -> None:
+def test_the_error_names_missing_data_and_their_source(data) -> None:
     real = {"simulated": False, "noise": [], "settings": ["A"]}
     with pytest.raises(InputError) as caught:
         small(data, **real).check()
@@ -304,7 +304,7 @@ def test_missing_data_say_which_file_where_and_how(data) -> None:
     assert all(part in str(caught.value) for part in ("glove.6B.300d", str(data), "https://"))
 
 
-def test_bad_options(data) -> None:
+def test_invalid_options_are_refused(data) -> None:
     with pytest.raises(PmvgeError, match="expected at most 60 images"):
         small(data, train=50).check()
     with pytest.raises(PmvgeError, match="unknown setting 'C'"):
@@ -329,7 +329,7 @@ def test_recipes_have_the_papers_numbers(name, column) -> None:
     assert len(jobs) == 10 * len(recipe.methods)
 
 
-def test_the_simulated_recipe_is_marked_and_has_every_row() -> None:
+def test_the_simulated_recipe_has_every_row() -> None:
     recipe = load_recipe("awa-sim")
     assert recipe.simulated
     assert not any(entry.paper for entry in recipe.methods)

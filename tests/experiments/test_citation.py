@@ -1,4 +1,4 @@
-"""The citation experiment: what settings and fits may see, and what a run leaves on disk."""
+"""The citation experiment: which data settings and fits use, and what a run writes to disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,17 @@ from scipy import sparse
 
 from pmvge.datasets import Cora
 from pmvge.errors import DivergedError, InputError
-from pmvge.experiments import Job, citation, missing_jobs, report, run, write_results
+from pmvge.experiments import (
+    SIMULATED,
+    ExperimentReport,
+    Job,
+    citation,
+    missing_jobs,
+    run,
+    to_markdown,
+    write_experiment_reports,
+    write_results,
+)
 from pmvge.experiments.citation import VIEW, Citation, scaled
 from pmvge.experiments.comparison import spread
 from pmvge.experiments.recipe import parse
@@ -64,7 +74,7 @@ def experiment(cora: Cora, setting: str, workspace: Path | None = None) -> Citat
 
 
 def poisoned(cora: Cora, rows: np.ndarray, *, links: bool) -> Cora:
-    """The same papers, with wrong labels of some and, with ``links``, other links of those."""
+    """Return the papers with wrong labels for some and, with ``links``, other links for them."""
     labels = cora.labels.copy()
     labels[rows] = 2
     if not links:
@@ -86,10 +96,10 @@ def poisoned(cora: Cora, rows: np.ndarray, *, links: bool) -> Cora:
         ("PMvGE", {"link_steps": 2, "unit": True, "max_steps": 5, "patience": None}),
     ],
 )
-def test_what_may_not_be_seen_is_not_seen(setting, links, method, settings):
-    """Poisoned test labels, and in (B) links of test papers: settings and vectors stay the same."""
+def test_hidden_data_change_neither_settings_nor_vectors(setting, links, method, settings):
+    """Poison test labels and, in (B), links of test papers."""
     clean = experiment(planted(), setting)
-    test = clean.split(0, "test").judge
+    test = clean.split(0, "test").evaluate
     poison = experiment(poisoned(planted(), test, links=links), setting)
     entry = replace(clean.recipe.entry("LPP"), method=method)
     if method != "LPP":
@@ -106,52 +116,55 @@ def test_what_may_not_be_seen_is_not_seen(setting, links, method, settings):
             np.testing.assert_array_equal(ours, theirs)
     ours, theirs = (made.score(entry, settings, 0, "validation") for made in (clean, poison))
     assert ours.metrics == theirs.metrics
-    # What is judged in the end is poisoned: the test could not fail otherwise.
+    # The test part itself is poisoned, so its scores differ.
     ours, theirs = (made.score(entry, settings, 0, "test") for made in (clean, poison))
     assert ours.metrics != theirs.metrics
 
 
-def test_in_a_links_of_test_papers_are_seen():
+def test_in_setting_a_fits_use_links_of_test_papers():
     clean = experiment(planted(), "A")
     split = clean.split(0, "test")
-    other = experiment(poisoned(planted(), split.judge, links=True), "A")
+    other = experiment(poisoned(planted(), split.evaluate, links=True), "A")
     settings = {"n_components": 4}
     ours, theirs = (
-        one.vectors(clean.recipe.entry("LPP"), dict(settings), split, 0)[0]
-        for one in (clean, other)
+        made.vectors(clean.recipe.entry("LPP"), dict(settings), split, 0)[0]
+        for made in (clean, other)
     )
     assert not np.allclose(ours, theirs)
 
 
-def test_parts_are_as_large_as_the_paper_says():
+def test_parts_have_the_sizes_of_the_paper():
     made = experiment(planted(n=2708), "A")
     test, validation = made.split(0, "test"), made.split(0, "validation")
-    assert (len(test.learn), len(test.judge)) == (2166, 542)
-    assert len(validation.judge) == 433
-    assert set(validation.learn) | set(validation.judge) == set(test.learn)
-    assert not set(test.learn) & set(test.judge)
-    assert not np.array_equal(test.judge, made.split(1, "test").judge)
+    assert (len(test.train), len(test.evaluate)) == (2166, 542)
+    assert len(validation.evaluate) == 433
+    assert set(validation.train) | set(validation.evaluate) == set(test.train)
+    assert not set(test.train) & set(test.evaluate)
+    assert not np.array_equal(test.evaluate, made.split(1, "test").evaluate)
 
 
-def test_the_search_keeps_to_its_budget_and_goes_on(tmp_path):
+def test_a_search_keeps_to_its_number_of_trials_and_resumes(tmp_path):
     made = experiment(planted(), "B", tmp_path)
     entry = made.recipe.entry("LPP")
     chosen, tried = made.tune(entry, 0)
     assert len(tried) == 3
-    assert tried[0][0] == {"n_components": 2, "shrinkage": 0.1}  # the recipe's own come first
+    assert tried[0][0] == {
+        "n_components": 2,
+        "shrinkage": 0.1,
+    }  # the first values of the lists come first
     assert chosen == max(tried, key=lambda pair: pair[1])[0]
     for settings, value in tried:
         scores = made.score(entry, settings, 0, "validation").metrics
         assert value == pytest.approx(np.mean([scores["accuracy"], scores["nmi"]]))
     more = Citation(replace(made.recipe, trials=5), None, tmp_path)
     more.cora = made.cora
-    assert more.tune(entry, 0)[1][:3] == tried  # the study was kept
+    assert more.tune(entry, 0)[1][:3] == tried  # the study was resumed
     assert len(more.tune(entry, 0)[1]) == 5
     known = Citation(replace(made.recipe, tuned={"LPP": [{"n_components": 8}]}), None, None)
     assert known.choose(entry, 0) == ({"n_components": 8}, [])
 
 
-def test_what_diverges_is_said_and_the_others_go_on(tmp_path):
+def test_divergence_is_reported_and_other_jobs_continue(tmp_path):
     class Unstable(Citation):
         def score(self, entry, settings, repetition, part):
             if entry.label == "raw words" and repetition == 0:
@@ -163,7 +176,7 @@ def test_what_diverges_is_said_and_the_others_go_on(tmp_path):
     made = Unstable(parse("small", RECIPE.format(setting="B")), None, None)
     made.cora = planted()
     chosen, tried = made.tune(made.recipe.entry("LPP"), 0)
-    assert 0 < len(tried) < 3  # the recipe's own settings diverged
+    assert 0 < len(tried) < 3  # the first settings diverged
     assert chosen["n_components"] != 2
     run(made, tmp_path)
     results = read_results(made, tmp_path)
@@ -173,7 +186,7 @@ def test_what_diverges_is_said_and_the_others_go_on(tmp_path):
     write_results(made, tmp_path)
     no_nan = {"parse_constant": lambda name: pytest.fail(f"{name} is not JSON")}
     json.loads((tmp_path / "results.json").read_text(), **no_nan)
-    # A goal of a method that diverged somewhere is not met, and not forgotten.
+    # The goal of a method with a diverged fit is shown as not met.
     goals = replace(made.recipe, options={"goals": {"raw words": {"accuracy": 0}}})
     (goal,) = Citation(goals, None, None).summarize(results).goals
     assert not goal.met
@@ -182,7 +195,7 @@ def test_what_diverges_is_said_and_the_others_go_on(tmp_path):
     assert spread([1.0, float("nan"), 3.0]) == "2.0 ± 1.4 (1 diverged)"
 
 
-def test_a_run_goes_on_where_it_stopped_and_its_results_are_read(tmp_path, monkeypatch):
+def test_a_run_resumes_and_ignores_damaged_or_other_results(tmp_path):
     made = experiment(planted(), "B")
     done: list[Job] = []
 
@@ -192,37 +205,37 @@ def test_a_run_goes_on_where_it_stopped_and_its_results_are_read(tmp_path, monke
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(made, tmp_path, told=stop_after_two)
+        run(made, tmp_path, on_job_done=stop_after_two)
     assert len(missing_jobs(made, tmp_path)) == 2
-    run(made, tmp_path, told=lambda job, seconds: done.append(job))
+    run(made, tmp_path, on_job_done=lambda job, seconds: done.append(job))
     assert done == made.jobs()
     assert missing_jobs(made, tmp_path) == []
-    whole = tmp_path / "whole"
-    run(made, whole)
-    results, again = read_results(made, tmp_path), read_results(made, whole)
+    uninterrupted = tmp_path / "uninterrupted"
+    run(made, uninterrupted)
+    results, again = read_results(made, tmp_path), read_results(made, uninterrupted)
     for job in made.jobs():
         assert results[job]["scores"] == again[job]["scores"]
-    # Another recipe's results are not used, but a method left out changes nothing.
+    # Results of another recipe are not used, but removing a method changes nothing.
     other = experiment(planted(), "A")
     assert len(missing_jobs(other, tmp_path)) == 4
     fewer = Citation(replace(made.recipe, methods=made.recipe.methods[1:]), None, None)
     fewer.cora = made.cora
     assert missing_jobs(fewer, tmp_path) == []
     job = next(tmp_path.glob("jobs/LPP*"))
-    whole = json.loads(job.read_text())
+    content = json.loads(job.read_text())
     deep = "[" * 100_000
     changes = [{"result": {}}, {"result": None}, {"result": 3}, {"seconds": "?"}, {"seconds": -1}]
-    for damaged in ("{", "[]", deep, *(json.dumps(whole | change) for change in changes)):
+    for damaged in ("{", "[]", deep, *(json.dumps(content | change) for change in changes)):
         job.write_text(damaged)
         assert len(missing_jobs(made, tmp_path)) == 1
-    # The same papers with other words are other data.
+    # Results of other data are not used.
     shuffled = planted()
     views = {VIEW: shuffled.graph.views[VIEW][::-1].copy()}
     graph = MultiViewGraph(views, {(VIEW, VIEW): shuffled.graph.links[VIEW, VIEW].matrix()})
     assert len(missing_jobs(experiment(replace(shuffled, graph=graph), "B"), tmp_path)) == 4
 
 
-def test_tables_and_pages_show_what_was_found(tmp_path):
+def test_tables_and_pages_show_the_results(tmp_path):
     made = experiment(planted(), "B")
     run(made, tmp_path)
     write_results(made, tmp_path)
@@ -242,22 +255,24 @@ def test_tables_and_pages_show_what_was_found(tmp_path):
     assert table.rows[1][1] == f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}"
     assert table.rows[1][2] == "12.5 ± 0.50"  # the paper's
     assert [goal.met for goal in summary.goals] == [np.mean(values) >= 50, False]
-    assert made.summarize({}).goals == []  # not met before anything was run
-    finding = report.Finding(made.recipe, summary, 4, 4, "by hand")
-    text = report.markdown(finding)
+    assert made.summarize({}).goals == []  # no goals before the first job
+    report = ExperimentReport(made.recipe, summary, 4, 4, "by hand")
+    text = to_markdown(report)
     assert f"| LPP | {table.rows[1][1]} | 12.5 ± 0.50 |" in text
-    report.write_findings(tmp_path, [finding], "<title>")
+    write_experiment_reports(tmp_path, [report], "<title>")
     page = (tmp_path / "index.html").read_text()
     assert "&lt;title&gt;" in page
     assert table.rows[1][1] in page
-    simulated = report.Finding(replace(made.recipe, simulated=True), summary, 3, 4, "by hand")
-    assert report.SIMULATED in report.markdown(simulated)
-    assert "3 of 4 jobs done" in report.markdown(simulated)
+    simulated = ExperimentReport(replace(made.recipe, simulated=True), summary, 3, 4, "by hand")
+    assert SIMULATED in to_markdown(simulated)
+    assert "3 of 4 jobs done" in to_markdown(simulated)
     shown = Citation(replace(made.recipe, simulated=True), None, None).summarize(results).tables[0]
-    assert "paper" not in shown.columns  # made-up data never stand beside the paper's
+    assert (
+        "paper" not in shown.columns
+    )  # results of simulated data are not shown beside the paper's
 
 
-def test_jobs_in_processes_give_the_same(tmp_path):
+def test_jobs_in_processes_give_the_same_results(tmp_path):
     folder = tmp_path / "data" / "cora"
     folder.mkdir(parents=True)
     cora = planted(n=60)
@@ -284,7 +299,7 @@ def test_jobs_in_processes_give_the_same(tmp_path):
 
 
 def test_processes_share_the_cores(monkeypatch):
-    """What a process of the pool is started with; the caller's own environment stays."""
+    """Threads are limited in child processes; the caller's environment is restored."""
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     show = [sys.executable, "-c", "import os; print(os.environ['OMP_NUM_THREADS'])"]
@@ -295,16 +310,17 @@ def test_processes_share_the_cores(monkeypatch):
     assert "MKL_NUM_THREADS" not in os.environ
 
 
-def test_vectors_are_scaled_alike():
+def test_both_parts_are_scaled_alike():
     rng = np.random.default_rng(0)
-    learn, judge = 7 * rng.normal(size=(50, 4)), 7 * rng.normal(size=(20, 4))
-    one, other = scaled(learn, judge, unit=False)
-    assert np.mean(one**2) == pytest.approx(1)
-    np.testing.assert_allclose(one / learn, other[0, 0] / judge[0, 0])
-    assert np.linalg.norm(scaled(learn, judge, unit=True)[1], axis=1) == pytest.approx(1)
+    train, evaluate = 7 * rng.normal(size=(50, 4)), 7 * rng.normal(size=(20, 4))
+    scaled_train, scaled_evaluate = scaled(train, evaluate, unit=False)
+    assert np.mean(scaled_train**2) == pytest.approx(1)
+    factor = scaled_evaluate[0, 0] / evaluate[0, 0]
+    np.testing.assert_allclose(scaled_train / train, factor)
+    assert np.linalg.norm(scaled(train, evaluate, unit=True)[1], axis=1) == pytest.approx(1)
 
 
-def test_multi_step_weights_are_powers_of_the_walk():
+def test_multi_step_weights_are_sums_of_powers():
     rng = np.random.default_rng(0)
     W = np.triu(rng.random((8, 8)) < 0.5, 1) * rng.uniform(1, 2, (8, 8))
     W = W + W.T
@@ -319,15 +335,15 @@ def test_multi_step_weights_are_powers_of_the_walk():
     np.testing.assert_allclose(S, want, atol=1e-12)
     least = multi_step_weights(sparse.csr_array(W), 3, least=0.1).toarray()
     np.testing.assert_allclose(least, np.where(want >= 0.1, want, 0), atol=1e-12)
-    assert citation._stepped(planted().graph, None).n_links == planted().graph.n_links
-    assert citation._stepped(planted().graph, 3).n_links > planted().graph.n_links
+    assert citation._add_multi_step_links(planted().graph, None).n_links == planted().graph.n_links
+    assert citation._add_multi_step_links(planted().graph, 3).n_links > planted().graph.n_links
 
 
 @pytest.mark.parametrize(("setting", "fits", "different"), [("A", 2, 2), ("B", 4, 3)])
-def test_in_a_two_fits_of_the_same_settings_serve_all_splits(
+def test_in_setting_a_two_fits_are_shared_by_all_splits(
     tmp_path, monkeypatch, setting, fits, different
 ):
-    """The validation part has the first of them; ``unit`` needs no fit of its own."""
+    """The validation part uses the first of them; ``unit`` needs no other fit."""
     seeds = []
 
     class Spy(citation.METHODS["LPP"]):
@@ -351,6 +367,6 @@ def test_in_a_two_fits_of_the_same_settings_serve_all_splits(
         assert plain.seconds == unit.seconds > 0
     assert len(seeds) == fits
     assert len(set(seeds)) == different
-    # The same numbers as without anything kept.
+    # The numbers are the same without the cache.
     alone = experiment(planted(), setting).score(entry, settings | {"unit": True}, 2, "test")
     assert alone.metrics == unit.metrics

@@ -1,4 +1,4 @@
-"""Consistency: the expectation is right, the fit is at the maximum, and errors fall with n."""
+"""Consistency: the expectation is correct, the fit is the maximum, and errors decrease with n."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def small(**options):
 
 
 def test_the_expectation_of_a_term():
-    """Against plain averages over both ends."""
+    """Compare with averages over both ends."""
     rng = np.random.default_rng(0)
     psi, other = rng.normal(size=(5, 2)), rng.normal(size=(4, 2))
     x, z = rng.uniform(-1, 1, size=(1500, 5)), rng.uniform(-1, 1, size=(1500, 4))
@@ -41,21 +41,21 @@ def test_the_expectation_of_a_term():
     drawn = (mu * np.log(mu) - mu).mean()
     spread = (mu * np.log(mu) - mu).mean(axis=1).std() / math.sqrt(1500)
     assert expected_term(0.5 * psi, other, 0.3) == pytest.approx(drawn, abs=6 * spread)
-    # Without any signal it is known.
+    # Without a signal the value is known.
     assert expected_term(0 * psi, other, 0.3) == pytest.approx(0.3 * math.log(0.3) - 0.3)
 
 
-def test_errors_are_zero_at_the_truth_and_at_its_rotations_only():
+def test_the_error_is_zero_only_at_the_truth_and_its_rotations():
     experiment = small(alpha=0.1)
     psi = experiment.truth()
     right = dict.fromkeys(DESIGNS[THREE], math.log(0.1))
     assert experiment.error(psi, psi, right) == pytest.approx(0, abs=1e-12)
     angle = 0.8
     O = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])  # noqa: E741
-    turned = {view: A @ O for view, A in psi.items()}
-    assert experiment.error(psi, turned, right) == pytest.approx(0, abs=1e-12)
-    one_turned = {**psi, "one": psi["one"] @ O}
-    assert experiment.error(psi, one_turned, right) > 0.1
+    rotated = {view: A @ O for view, A in psi.items()}
+    assert experiment.error(psi, rotated, right) == pytest.approx(0, abs=1e-12)
+    one_rotated = {**psi, "one": psi["one"] @ O}
+    assert experiment.error(psi, one_rotated, right) > 0.1
     doubled = dict.fromkeys(DESIGNS[THREE], math.log(0.2))
     assert experiment.error(psi, psi, doubled) == pytest.approx(math.log(2))
 
@@ -66,8 +66,8 @@ def test_the_slope_of_a_power_law():
     assert math.isnan(slope_of([100], [1.0]))
 
 
-def best_by_another_way(graph, psi):
-    """The largest profile log-likelihood that BFGS finds from the truth, in float64."""
+def maximum_by_bfgs(graph, psi):
+    """Return the largest profile log-likelihood that BFGS finds from the truth, in float64."""
     views, K = graph.view_names, 2
     ends = np.cumsum([COLUMNS[view] * K for view in views])[:-1]
 
@@ -98,7 +98,7 @@ def test_the_fit_is_the_maximum(design):
         rng,
     )
     found = experiment.fit(graph, rng).log_likelihood(graph)
-    assert found == pytest.approx(best_by_another_way(graph, psi), abs=0.5)  # nats
+    assert found == pytest.approx(maximum_by_bfgs(graph, psi), abs=0.5)  # nats
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def results():
     return {job: experiment.run(job) for job in experiment.jobs()}
 
 
-def test_errors_fall_as_nodes_are_added(results):
+def test_errors_decrease_with_the_number_of_entities(results):
     for design in DESIGNS:
         few, many = (results[Job(design, f"{n} nodes, 0")] for n in (100, 500))
         assert many["links"] > 15 * few["links"]  # as n squared: alpha is fixed
@@ -127,18 +127,18 @@ def test_a_job_gives_the_same_numbers_again(results):
     assert {**again, "seconds": 0} == {**results[job], "seconds": 0}
 
 
-def test_the_summary_tells_slopes_and_goals(results):
+def test_the_summary_has_slopes_and_goals(results):
     summary = small().summarize(results)
     assert len(summary.tables[0].rows) == 4
     assert [goal.met for goal in summary.goals] == [True] * 4
-    names = [trace.name for trace in summary.drawings[0].figure.data if trace.showlegend is None]
+    names = [trace.name for trace in summary.plots[0].figure.data if trace.showlegend is None]
     for design, name in zip(DESIGNS, names, strict=True):
         error = [results[Job(design, f"{n} nodes, 0")]["error"] for n in (100, 500)]
         slope = math.log(error[1] / error[0]) / math.log(5)
         assert name == f"{design}: slope {slope:.2f}"
 
 
-def test_errors_that_rise_miss_the_goal(results):
+def test_increasing_errors_miss_the_goal(results):
     sizes = {100: "100 nodes, 0", 500: "500 nodes, 0"}
     swapped = {
         Job(TWO, sizes[100]): results[Job(TWO, sizes[500])],
@@ -147,8 +147,8 @@ def test_errors_that_rise_miss_the_goal(results):
     assert not any(goal.met for goal in small().summarize(swapped).goals)
 
 
-def test_a_part_of_the_jobs_is_enough_for_a_page(results):
-    assert not small().summarize({}).drawings
+def test_a_summary_needs_only_some_jobs(results):
+    assert not small().summarize({}).plots
     job = Job(THREE, "100 nodes, 0")
     summary = small().summarize({job: results[job]})
     assert not summary.goals

@@ -1,4 +1,4 @@
-"""Figure 2: the truth is the paper's, the constant is settled by alpha, and K = 2 is too few."""
+"""Figure 2: the truth is the paper's, alpha fixes the constant, and K = 2 is not enough."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def cosine_by_hand(x, z):
     return inner / math.sqrt(sum(p * p for p in a)) / math.sqrt(sum(q * q for q in b))
 
 
-def test_the_truth_is_the_papers():
+def test_the_true_similarity_is_that_of_the_paper():
     rng = np.random.default_rng(0)
     X, Z = rng.normal(size=(4, 5)), rng.normal(size=(3, 5))
     by_hand = [[cosine_by_hand(x, z) for z in Z] for x in X]
     np.testing.assert_allclose(similarity(X, Z), by_hand, rtol=1e-12)
 
 
-def test_the_plane_lies_where_data_vectors_are():
+def test_the_plane_is_within_the_range_of_the_data_vectors():
     experiment = small(half_width=1.5)
     left, right = experiment.plane()
     s = experiment.ticks()
@@ -57,20 +57,20 @@ def test_the_plane_lies_where_data_vectors_are():
     np.testing.assert_array_equal(right[2], [0, 0, s[2], s[2], s[2]])
 
 
-class Known:
-    """A model whose g is off by a constant that its alpha makes up for."""
+class ShiftedModel:
+    """A model whose g is shifted by a constant; its alpha may compensate for it."""
 
     def __init__(self, log_alpha, constant):
         self.log_alpha, self.constant = log_alpha, constant
 
     def embed(self, view, X):
-        vectors = similarity(X, np.array(Known.frame))
+        vectors = similarity(X, np.array(ShiftedModel.frame))
         return np.column_stack([vectors, np.full(len(X), math.sqrt(self.constant))])
 
     def log_alpha_of(self, a, b):
         return self.log_alpha
 
-    # f* is along one axis for each of these, so cosines with them are the unit vector itself.
+    # f* of each row lies on one axis, so the cosines with them are the unit vector of f*(x).
     frame = (
         [50.0, math.pi / 2, 50, 0, 0],
         [0, 0, 800, 0, 0],
@@ -79,12 +79,12 @@ class Known:
     )
 
 
-def test_what_alpha_absorbs_is_given_back():
+def test_the_constant_in_alpha_is_added_to_the_similarity():
     experiment = small(alpha=0.5)
     X = np.random.default_rng(0).uniform(-1, 1, size=(6, 5))
-    right = Known(math.log(0.5) - 0.7, 0.7)
+    right = ShiftedModel(math.log(0.5) - 0.7, 0.7)
     np.testing.assert_allclose(experiment.learned(right, X, X), similarity(X, X), atol=1e-9)
-    wrong = Known(math.log(0.5), 0.7)  # no difference of means is removed
+    wrong = ShiftedModel(math.log(0.5), 0.7)  # no difference of means is removed
     np.testing.assert_allclose(experiment.learned(wrong, X, X), similarity(X, X) + 0.7, atol=1e-9)
 
 
@@ -94,7 +94,7 @@ def results():
     return {job: experiment.run(job) for job in experiment.jobs() if job.column == "0"}
 
 
-def test_fifty_outputs_hold_what_two_cannot(results):
+def test_fifty_outputs_are_better_than_two(results):
     experiment = small()
     poor, good = (results[Job(f"K = {K}", "0")] for K in (2, 50))
     assert good["plane"]["mean"] < min(0.09, 0.9 * poor["plane"]["mean"])
@@ -114,7 +114,7 @@ def test_a_job_gives_the_same_numbers_again():
     assert experiment.run(Job("K = 2", "0"))["map"] != one["map"]
 
 
-def test_expected_weights_may_stand_for_drawn_ones():
+def test_weights_can_be_expectations_instead_of_draws():
     job = Job("K = 2", "0")
     drawn, expected = small(max_steps=3), small(max_steps=3, weights="expected")
     assert drawn.run(job)["map"] != expected.run(job)["map"]
@@ -135,7 +135,7 @@ def made_up(error):
     ("poor", "good", "met"),
     [(0.2, 0.04, [True, True]), (0.2, 0.06, [False, True]), (0.06, 0.04, [True, False])],
 )
-def test_goals_are_met_by_the_numbers(poor, good, met):
+def test_goals_depend_on_the_errors(poor, good, met):
     summary = small().summarize(
         {Job("K = 2", "0"): made_up(poor), Job("K = 50", "0"): made_up(good)}
     )
@@ -143,9 +143,9 @@ def test_goals_are_met_by_the_numbers(poor, good, met):
     assert [row[0] for row in summary.tables[0].rows] == ["2", "50"]
 
 
-def test_a_part_of_the_jobs_is_enough_for_a_page():
-    assert not small().summarize({}).drawings
+def test_a_summary_needs_only_some_jobs():
+    assert not small().summarize({}).plots
     summary = small().summarize({Job("K = 50", "1"): made_up(0.04)})
     assert not summary.goals
-    maps = summary.drawings[0].figure
+    maps = summary.plots[0].figure
     assert [note.text for note in maps.layout.annotations] == ["Ĝ, K = 50", "truth G*"]

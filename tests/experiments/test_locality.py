@@ -12,7 +12,7 @@ from pmvge.experiments.recipe import Entry
 PAPER = {"image": [0.722, 0.058], "attribute": [0.811, 0.082]}
 
 
-def test_against_ranks_by_hand() -> None:
+def test_correlation_agrees_with_ranks_by_hand() -> None:
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(9, 4)), rng.normal(size=(9, 3))
     before = [X[i] @ X[j] for i in range(9) for j in range(i)]
@@ -21,7 +21,7 @@ def test_against_ranks_by_hand() -> None:
     assert rank_correlation(X, Y) == pytest.approx(expected)
 
 
-def test_a_rotation_keeps_everything_and_noise_nothing() -> None:
+def test_a_rotation_preserves_ranks_and_noise_does_not() -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(80, 6))
     Q = np.linalg.qr(rng.normal(size=(6, 6)))[0]
@@ -41,7 +41,7 @@ def small(*, simulated=True, noise=(0.1,)):
     return Locality(recipe)
 
 
-def test_test_images_and_all_attributes_are_looked_at(monkeypatch) -> None:
+def test_scores_use_test_images_and_all_attributes(monkeypatch) -> None:
     rng = np.random.default_rng(0)
     labels = np.arange(50) % 5
     images = rng.normal(size=(5, 8))[labels] + 0.1 * rng.normal(size=(50, 8))
@@ -53,19 +53,19 @@ def test_test_images_and_all_attributes_are_looked_at(monkeypatch) -> None:
     monkeypatch.setattr(experiment, "animals", lambda noise: animals)
     job = Job("linear", "0")
     scores = experiment.run(job)["scores"]
-    entry, case = experiment.of["linear"]
+    entry, case = experiment.rows["linear"]
     split = experiment.split(animals, case, 0, "test")
     model, _ = experiment.fitted("CDMCA", dict(entry.settings), animals, case, split.fit, 0)
-    Y = model.embed("image", animals.images[split.ask])
+    Y = model.embed("image", animals.images[split.query])
     assert len(Y) == 20
-    assert scores["image"] == pytest.approx(rank_correlation(images[split.ask], Y), abs=1e-4)
+    assert scores["image"] == pytest.approx(rank_correlation(images[split.query], Y), abs=1e-4)
     V = model.embed("attribute", vectors)
     assert scores["attribute"] == pytest.approx(rank_correlation(vectors, V), abs=1e-3)
-    # Classes are far apart, and stay so.
+    # Classes are well separated before and after.
     assert scores["image"] > 0.3
 
 
-def test_the_paper_stands_beside_real_images_only() -> None:
+def test_the_papers_numbers_are_shown_for_real_images_only() -> None:
     results = {
         Job("linear", str(k)): {"scores": {"image": value, "attribute": 0.5}}
         for k, value in enumerate((0.6, 0.8))
@@ -80,7 +80,7 @@ def test_the_paper_stands_beside_real_images_only() -> None:
     assert small().summarize({}).tables[0].rows == [["linear", "", ""]]
 
 
-def test_the_recipe() -> None:
+def test_the_recipe_has_the_papers_numbers() -> None:
     recipe = load_recipe("locality")
     assert recipe.simulated
     assert recipe.entry("PMvGE paper").paper == PAPER

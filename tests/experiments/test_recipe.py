@@ -1,4 +1,4 @@
-"""Recipes: every one that comes with the package is whole, and a wrong one says what is wrong."""
+"""Recipes: those of the package are valid, and errors in a recipe are located."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pmvge.errors import InputError, ParameterError
-from pmvge.experiments import METHODS, ORDER, make, report
+from pmvge.experiments import METHODS, ORDER, SIMULATED, make
 from pmvge.experiments import recipe as recipes
 from pmvge.experiments.runs import EXPERIMENTS
 
@@ -17,7 +17,7 @@ ROW = '[[methods]]\nlabel = "a"\nmethod = "SGE"\n'
 
 
 @pytest.mark.parametrize("name", recipes.recipe_names())
-def test_every_recipe_is_whole(name):
+def test_every_recipe_is_valid(name):
     recipe = recipes.load_recipe(name)
     assert recipe.experiment in EXPERIMENTS
     experiment = make(recipe, None, None)
@@ -25,7 +25,7 @@ def test_every_recipe_is_whole(name):
     assert len({job.key for job in jobs}) == len(jobs) > 0
     assert recipe.summary.endswith(".")
     assert all(note.endswith(".") for note in recipe.notes)
-    assert experiment.summarize({}) is not None  # before anything has been run
+    assert experiment.summarize({}) is not None  # without any results
     for entry in recipe.methods:
         if entry.method not in METHODS:
             continue
@@ -37,10 +37,10 @@ def test_every_recipe_is_whole(name):
     assert recipe.name in ORDER
 
 
-def test_settings_that_were_found_fit_the_recipe():
+def test_tuned_settings_match_the_recipe():
     for name in recipes.recipe_names():
-        recipe = make(recipes.load_recipe(name), None, None).recipe  # with all rows of a method
-        assert not any("," in entry.label for entry in recipe.methods)  # --methods has commas
+        recipe = make(recipes.load_recipe(name), None, None).recipe  # with one row per case
+        assert not any("," in entry.label for entry in recipe.methods)  # --methods splits at commas
         if recipe.tuned:
             assert set(recipe.tuned) == {e.label for e in recipe.methods if e.search}
         for label, found in recipe.tuned.items():
@@ -59,19 +59,19 @@ def test_settings_that_were_found_fit_the_recipe():
         (MINIMAL + "colour = 1\n", "recipe 'x': unknown key 'colour'"),
         (MINIMAL + 'repetitions = "ten"\n', "recipe 'x': repetitions: expected int, got 'ten'"),
         (MINIMAL + "repetitions = true\n", "recipe 'x': repetitions: expected int, got True"),
-        (MINIMAL + "repetitions = 0\n", "recipe 'x': repetitions: expected at least 1"),
+        (MINIMAL + "repetitions = 0\n", "recipe 'x': repetitions: expected at least 1, got 0"),
         (MINIMAL + '[[methods]]\nlabel = "a"\n', r"methods\[0\]: expected the key 'method'"),
         (MINIMAL + "methods = [3]\n", r"methods\[0\]: expected a table, got 3"),
-        (MINIMAL + ROW + ROW, "recipe 'x': two methods are labelled 'a'"),
+        (MINIMAL + ROW + ROW, "recipe 'x': methods: expected different labels, got 'a' twice"),
         (MINIMAL + ROW + "paper = { nmi = 3 }\n", r"paper.nmi: expected \[mean, s.d.\], got 3"),
         (
             MINIMAL + "trials = 1\n" + ROW + "search = { K = 3 }\n",
             "search.K: expected a list, got 3",
         ),
-        (MINIMAL + ROW + "search = { K = [3] }\n", "a search needs trials, expected at least 1"),
+        (MINIMAL + ROW + "search = { K = [3] }\n", "search: expected trials >= 1 in the recipe"),
     ],
 )
-def test_a_recipe_that_is_wrong_says_where(text, message):
+def test_errors_in_a_recipe_are_located(text, message):
     with pytest.raises((InputError, ParameterError), match=message):
         recipes.parse("x", text)
 
@@ -89,23 +89,25 @@ def test_an_unknown_experiment_lists_the_known_ones():
         make(recipe, None, None)
 
 
-def test_none_can_be_written():
+def test_none_is_written_as_a_string():
     text = MINIMAL + ROW + 'settings = { patience = "none", K = 3 }\n'
     assert recipes.parse("x", text).methods[0].settings == {"patience": None, "K": 3}
 
 
-def test_the_fingerprint_tells_recipes_apart():
+def test_fingerprints_of_different_recipes_differ():
     one, other = (recipes.parse("x", MINIMAL + f"seed = {seed}\n") for seed in (0, 1))
-    assert one.fingerprint() == recipes.parse("y", MINIMAL).fingerprint()  # the name plays no part
+    assert (
+        one.fingerprint() == recipes.parse("y", MINIMAL).fingerprint()
+    )  # the name is not part of it
     assert one.fingerprint() != other.fingerprint()
     assert one.fingerprint("a") != one.fingerprint("b")
 
 
 @pytest.mark.parametrize("name", recipes.recipe_names())
-def test_the_page_of_results_is_of_these_recipes(name):
-    """docs/results.md is written from a run: what a recipe says must be what was run."""
+def test_the_results_page_has_the_text_of_each_recipe(name):
+    """docs/results.md is written from a run: recipes must not change without a new page."""
     page = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
-    if name in ("awa-a", "awa-b"):  # their data are not at hand
+    if name in ("awa-a", "awa-b"):  # their data are not available
         assert f"`{name}`" in page
         return
     recipe = recipes.load_recipe(name)
@@ -114,4 +116,4 @@ def test_the_page_of_results_is_of_these_recipes(name):
     assert recipe.summary in section
     assert all(f"- {note}" in section for note in recipe.notes)
     assert all(f"| {entry.label}" in section for entry in recipe.methods)
-    assert recipe.simulated == (report.SIMULATED in section)
+    assert recipe.simulated == (SIMULATED in section)

@@ -15,7 +15,7 @@ from pmvge.experiments import Job
 from pmvge.experiments import recipe as recipes
 from pmvge.experiments.cdmca import WeakSignals, distance
 from pmvge.experiments.classifier import Classifier
-from pmvge.experiments.sbm import MODELS, Blocks, densities, log_distance
+from pmvge.experiments.sbm import MODELS, StochasticBlockModel, densities, log_distance
 
 WITHIN, BETWEEN = MODELS
 
@@ -28,7 +28,7 @@ def small(kind, name, **options):
 
 
 def closed_form(X, W, K):
-    """Axes and eigenvalues of G^{-1/2} H G^{-1/2}, as supplement C writes it."""
+    """Return axes and eigenvalues of G^{-1/2} H G^{-1/2}, as in supplement C."""
     root = np.linalg.inv(np.real(sqrtm(X.T @ X)))
     values, U = np.linalg.eigh(root @ (X.T @ W @ X) @ root)
     return values[::-1][:K], X @ root @ U[:, ::-1][:, :K]
@@ -45,12 +45,12 @@ def test_weak_signals_are_closer_to_cdmca(signals):
     for result in results.values():
         strong, weak = result["angle"]
         assert weak < min(3.0, 0.5 * strong)
-        # Supplement C's terms i = j make its g too small here; with w_ii = alpha_0 it is right.
+        # The terms i = j of supplement C make g too small here; w_ii = alpha_0 corrects it.
         assert result["neutral"][1] < 0.1 < result["paper"][1]
 
 
-def test_distances_are_those_of_the_papers_formula():
-    """The closed forms again, by another way, against what the experiment says of them."""
+def test_distances_agree_with_the_papers_formula():
+    """Compare with closed forms that are computed in another way."""
     rng = np.random.default_rng(0)
     n, s = 80, 0.2
     X = rng.exponential(size=(n, 4))
@@ -61,10 +61,10 @@ def test_distances_are_those_of_the_papers_formula():
     values, z = closed_form(X, W, 2)
     alpha = W.sum() / n**2
     _, z_neutral = closed_form(X, W + alpha * np.eye(n), 2)
-    assert np.degrees(subspace_angles(z, z_neutral)).max() < 1e-3  # w_ii leaves the axes
+    assert np.degrees(subspace_angles(z, z_neutral)).max() < 1e-3  # w_ii does not change the axes
     truth = X @ psi @ psi.T @ X.T
     found = small(WeakSignals, "cdmca").compare(X, psi, rng.normal(size=(4, 2)) * 0.02, s)
-    # The numerical maximum is near the truth, so distances from either are near each other.
+    # The numerical maximum is close to the truth, so the distances from both are similar.
     for key, gamma in (("paper", values / alpha), ("neutral", values / alpha + 1)):
         by_hand = distance(z * np.maximum(gamma, 0) @ z.T, truth)
         assert found[key] == pytest.approx(by_hand, abs=0.03)
@@ -76,15 +76,15 @@ def test_the_summary_of_cdmca(signals):
     experiment, results = signals
     summary = experiment.summarize(results)
     assert [row[:2] for row in summary.tables[0].rows] == [
-        ["150 nodes", "0.5"],
-        ["150 nodes", "0.15"],
+        ["150 entities", "0.5"],
+        ["150 entities", "0.15"],
     ]
-    assert len(summary.drawings) == 2
+    assert len(summary.plots) == 2
     reversed_ = {
         job: {**r, "angle": [r["angle"][1], r["angle"][0] + 5]} for job, r in results.items()
     }
     assert [goal.met for goal in experiment.summarize(reversed_).goals] == [False]
-    assert not experiment.summarize({}).drawings
+    assert not experiment.summarize({}).plots
     json.dumps(list(results.values()))
 
 
@@ -105,7 +105,9 @@ def test_densities_are_weight_over_pairs():
 
 @pytest.fixture(scope="module")
 def blocks():
-    experiment = small(Blocks, "sbm", n_blocks=4, block_size=25, dimensions=[1, 3], max_steps=300)
+    experiment = small(
+        StochasticBlockModel, "sbm", n_blocks=4, block_size=25, dimensions=[1, 3], max_steps=300
+    )
     return experiment, {job: experiment.run(job) for job in experiment.jobs()}
 
 
@@ -118,7 +120,7 @@ def test_one_hot_memberships_need_enough_dimensions_and_dense_blocks(blocks):
     for job, result in blocks[1].items():
         few, enough = result["own"]
         assert few > 0.2
-        # C - 1 dimensions hold any contrasts of C blocks, but only positive ones.
+        # C - 1 dimensions represent all positive semi-definite contrasts of C blocks.
         assert enough < 1e-3 if job.row == WITHIN else enough > 0.3
         assert (result["truth"][1] < 0.2) == (job.row == WITHIN)
 
@@ -130,9 +132,9 @@ def test_the_summary_of_the_block_model(blocks):
     assert [goal.met for goal in summary.goals] == [True] * 3
     far = {job: {**r, "own": [1.0, 0.5], "views": 0.1} for job, r in results.items()}
     assert not any(goal.met for goal in experiment.summarize(far).goals)
-    assert not experiment.summarize({}).drawings
-    one = Job(BETWEEN, "0")
-    assert len(experiment.summarize({one: results[one]}).tables[0].rows) == 3
+    assert not experiment.summarize({}).plots
+    job = Job(BETWEEN, "0")
+    assert len(experiment.summarize({job: results[job]}).tables[0].rows) == 3
     json.dumps(list(results.values()))
 
 
@@ -145,7 +147,7 @@ def splits():
     return experiment, {job: experiment.run(job) for job in experiment.jobs()}
 
 
-def test_both_classify_and_mostly_agree(splits):
+def test_both_classifiers_mostly_agree(splits):
     _, results = splits
     for result in results.values():
         assert min(result["pmvge"], result["softmax"]) > 0.93
@@ -154,7 +156,7 @@ def test_both_classify_and_mostly_agree(splits):
     assert len({result["pmvge"] for result in results.values()}) == 2  # splits differ
 
 
-def test_both_start_from_one_network_and_leave_it():
+def test_both_start_from_one_network_and_do_not_change_it():
     experiment = small(Classifier, "classifier", max_steps=100)
     X, y = load_digits(return_X_y=True)
     X = (X / 16).astype(np.float32)
@@ -165,7 +167,7 @@ def test_both_start_from_one_network_and_leave_it():
         own = method(network, X[:900], y[:900], X[900:], 0)
         others = method(network, X[:900], shuffled, X[900:], 0)
         assert np.mean(own == y[900:]) > 0.7
-        assert np.mean(others == y[900:]) < 0.3  # labels of others teach nothing
+        assert np.mean(others == y[900:]) < 0.3  # nothing to learn from shuffled labels
     for name, weight in network.state_dict().items():
         assert (weight == before[name]).all()
     again = experiment.network(64, 10, seed=1).state_dict()
@@ -181,5 +183,5 @@ def test_the_summary_of_the_classifier(splits):
     goal = experiment.summarize(worse).goals[0]
     assert not goal.met
     assert goal.found == "-2.00 points"
-    assert not experiment.summarize({}).drawings
+    assert not experiment.summarize({}).plots
     json.dumps(list(results.values()))

@@ -1,4 +1,4 @@
-"""The tests of this folder and its script share the package ``fuzzing`` beside them."""
+"""Make the package ``fuzzing`` of this folder importable."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files that no program wrote: any bytes, any cells, any values in the place of the right ones."""
+"""Readers of files that hold arbitrary bytes, cells or JSON values."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import io
 import json
 
 import pytest
-from fuzzing.judge import judge
+from fuzzing.outcome import run_case
 from fuzzing.target import Case
 from fuzzing.targets import TARGETS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 EXAMPLES = 15
-QUICK = {  # a reader, and the one of its files that is something else
+QUICK = {  # target: the file that is replaced
     "npy": "wide.npy",
     "vectors in parquet": "1.parquet",
     "embeddings": "words.parquet",
@@ -41,14 +41,13 @@ CELLS = st.text(max_size=8) | st.sampled_from(
 )
 
 
-def judged(name, **files):
-    """The outcome of a valid input with some other files, as a failure that says what they are."""
+def check_not_failed(name, **files):
+    """Read a valid input with some files replaced; it must be accepted or refused."""
     case = Case(TARGETS[name], 0, {**TARGETS[name].valid, **files})
     if TARGETS[name].repair is not None:
         TARGETS[name].repair(case.files)
-    outcome = judge(case)
+    outcome = run_case(case)
     assert outcome.kind != "failed", outcome.message
-    return outcome
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -57,7 +56,7 @@ def judged(name, **files):
     data=st.binary(max_size=300) | st.text(max_size=100).map(lambda t: t.encode(errors="replace"))
 )
 def test_any_bytes(name, data):
-    judged(name, **{QUICK[name]: data})
+    check_not_failed(name, **{QUICK[name]: data})
 
 
 @settings(max_examples=EXAMPLES)
@@ -67,22 +66,24 @@ def test_any_bytes(name, data):
 def test_any_cells(rows):
     text = io.StringIO()
     csv.writer(text).writerows([("user_id", "a", "b"), *rows])
-    judged("csv guessed", **{"users.csv": text.getvalue().encode(errors="replace")})
+    check_not_failed("csv guessed", **{"users.csv": text.getvalue().encode(errors="replace")})
 
 
 @pytest.mark.parametrize("name", ["model.json", "model tables", "background", "checkpoint"])
 @settings(max_examples=2 * EXAMPLES)
 @given(data=st.data())
 def test_any_value_in_a_manifest(name, data):
-    """Some way down a manifest there is another value; its checksum is right."""
+    """Replace a value at any depth of a manifest with a valid checksum."""
     file = "checkpoint.json" if name == "checkpoint" else "model.json"
     manifest = json.loads(TARGETS[name].valid[file])
-    place = manifest
+    parent = manifest
     while True:
-        key = data.draw(st.sampled_from(sorted(place)) if isinstance(place, dict)
-                        else st.integers(0, len(place) - 1))  # fmt: skip
-        if not (isinstance(place[key], dict | list) and place[key] and data.draw(st.booleans())):
+        is_dict = isinstance(parent, dict)
+        keys = st.sampled_from(sorted(parent)) if is_dict else st.integers(0, len(parent) - 1)
+        key = data.draw(keys)
+        value = parent[key]
+        if not (isinstance(value, dict | list) and value and data.draw(st.booleans())):
             break
-        place = place[key]
-    place[key] = data.draw(VALUES)
-    judged(name, **{file: json.dumps(manifest).encode()})
+        parent = value
+    parent[key] = data.draw(VALUES)
+    check_not_failed(name, **{file: json.dumps(manifest).encode()})

@@ -1,4 +1,4 @@
-"""Feature matrices of every kind are checked in place, then gathered a few rows at a time."""
+"""Validation of features, gathering of rows, and scaling."""
 
 import mmap
 import re
@@ -37,19 +37,19 @@ NAN, INF = float("nan"), float("inf")
 
 @pytest.fixture
 def tiny_chunks(monkeypatch):
-    """A whole view is scanned four numbers at a time."""
+    """Scan views four numbers at a time."""
     monkeypatch.setattr(features, "CHUNK", 4)
 
 
 def root(array: np.ndarray) -> object:
-    """What owns the memory of an array in the end."""
+    """Return the owner of the memory of an array."""
     base: object = array
     while isinstance(base, np.ndarray) and base.base is not None:
         base = base.base
     return base
 
 
-# -- what is accepted -------------------------------------------------------------------------
+# -- valid features ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_torch_tensors_become_arrays(tensor, dtype) -> None:
     assert checked.tolist() == tensor.tolist()
 
 
-def test_a_memory_map_stays_a_map_and_is_never_read_as_a_whole(tmp_path, monkeypatch) -> None:
+def test_a_memory_map_stays_a_map_and_is_read_in_chunks(tmp_path, monkeypatch) -> None:
     n, p = 4096, 64
     np.save(tmp_path / "X.npy", np.ones((n, p), np.float32))
     X = np.load(tmp_path / "X.npy", mmap_mode="r")
@@ -150,13 +150,13 @@ def test_a_memory_map_stays_a_map_and_is_never_read_as_a_whole(tmp_path, monkeyp
 
 @pytest.fixture
 def opened(tmp_path):
-    """The rows 0, 1, ... as a map of some mode."""
+    """Return a function that opens the rows 0, 1, ... as a memory map."""
     path = tmp_path / "X.npy"
     np.save(path, np.repeat(np.arange(4096, dtype=np.float32)[:, None], 64, axis=1))
     return lambda mode="r": np.load(path, mmap_mode=mode)
 
 
-def test_maps_are_known_through_views(opened) -> None:
+def test_is_mapped_follows_the_bases_of_an_array(opened) -> None:
     X = opened()
     with mmap.mmap(-1, 64) as own:
         for array in (X, np.asarray(X), X[5:].T, X[::2].reshape(2048, 8, 8), X.view(np.int32)):
@@ -178,7 +178,7 @@ def test_a_csr_view_is_mapped_if_a_part_of_it_is(opened) -> None:
 
 @pytest.mark.parametrize("mode", ["r", "r+", "c"])
 def test_a_scan_of_a_map_changes_nothing_in_it(opened, mode, monkeypatch) -> None:
-    """What was written to a map of mode "c" is in no file, so its pages must be left alone."""
+    """Changes to a map of mode "c" are in no file: its pages must not be released."""
     monkeypatch.setattr(features, "CHUNK", 64 * 1000)
     X = opened(mode)
     if mode != "r":
@@ -189,8 +189,8 @@ def test_a_scan_of_a_map_changes_nothing_in_it(opened, mode, monkeypatch) -> Non
     assert np.array_equal(X, before)
 
 
-@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="pages are counted by Linux")
-def test_a_scan_gives_pages_back(opened, monkeypatch) -> None:
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs /proc/self/smaps")
+def test_a_scan_releases_the_pages_of_a_map(opened, monkeypatch) -> None:
     monkeypatch.setattr(features, "CHUNK", 64 * 500)
     X = opened()
 
@@ -207,7 +207,7 @@ def test_a_scan_gives_pages_back(opened, monkeypatch) -> None:
     assert resident() < X.nbytes / 4
 
 
-# -- what is rejected -------------------------------------------------------------------------
+# -- invalid features -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_scan_gives_pages_back(opened, monkeypatch) -> None:
     ],
 )
 @pytest.mark.parametrize("error", [GraphError, InputError])
-def test_other_things_are_rejected(X, message, error) -> None:
+def test_invalid_features_are_rejected(X, message, error) -> None:
     pattern = ".*".join(map(re.escape, message.split(".*")))
     with pytest.raises(error, match=f"^view 'a': expected .*{pattern}"):
         check_features("view 'a'", X, error)
@@ -256,7 +256,7 @@ def test_a_bad_entry_of_a_csr_view_is_named_by_row_and_column(value) -> None:
         check_features("here", sparse.csr_array(X))
 
 
-def test_numbers_that_float32_cannot_hold_count_as_infinite() -> None:
+def test_numbers_beyond_float32_count_as_infinite() -> None:
     largest = float(np.finfo(np.float32).max)
     check_features("here", np.array([[largest, -largest]]))
     with pytest.raises(GraphError, match=r"finite float32.* got 1 .*1e\+39 at \[0, 1\]"):
@@ -264,15 +264,15 @@ def test_numbers_that_float32_cannot_hold_count_as_infinite() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["<f2", ">f2", "<f4", ">f4", "<f8"])
-def test_every_exponent_is_told_from_what_is_not_finite(dtype) -> None:
-    """By the first 12 bits of a number: its sign, its exponent, or most of it."""
+def test_all_finite_agrees_with_numpy_for_every_exponent(dtype) -> None:
+    """The first 12 bits of a number take all values: its sign and (most of) its exponent."""
     kind = np.dtype(dtype)
     bits = np.arange(0, 2**16, 16, dtype=np.uint64) << np.uint64(8 * kind.itemsize - 16)
     numbers = bits.astype(f"u{kind.itemsize}").view(kind.newbyteorder("=")).astype(dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         wanted = np.isfinite(numbers.astype(np.float32))
     assert 0 < wanted.sum() < len(wanted)
-    assert [all_finite(numbers[at : at + 1]) for at in range(len(bits))] == wanted.tolist()
+    assert [all_finite(numbers[k : k + 1]) for k in range(len(bits))] == wanted.tolist()
     assert all_finite(numbers[wanted])
 
 
@@ -291,7 +291,7 @@ def test_every_exponent_is_told_from_what_is_not_finite(dtype) -> None:
     ],
 )
 @pytest.mark.parametrize("rows", [np.array([2, 0, 2]), slice(1, 3)])
-def test_dense_rows_are_float32_or_int64_tensors_of_their_own(rows, dtype, expected) -> None:
+def test_dense_rows_are_copied_to_float32_or_int64_tensors(rows, dtype, expected) -> None:
     X = np.arange(12).reshape(3, 2, 2).astype(dtype)
     part = take(check_features("here", X), rows, CPU)
     assert part.dtype == expected
@@ -301,8 +301,8 @@ def test_dense_rows_are_float32_or_int64_tensors_of_their_own(rows, dtype, expec
 
 
 @pytest.mark.parametrize("rows", [np.arange(2**16)[::-1], slice(None)])
-def test_halves_become_float32_to_the_bit(rows) -> None:
-    """All of them, against numpy; NaN is kept out at the door."""
+def test_float16_becomes_float32_exactly(rows) -> None:
+    """All float16 values but NaN, which validation rejects, against numpy."""
     X = np.arange(2**16, dtype=np.uint16).view(np.float16).reshape(-1, 1)
     X = freeze(np.where(np.isnan(X), np.float16(0), X))
     part = take(X, rows, CPU)
@@ -330,7 +330,7 @@ def test_sparse_rows_keep_the_layout_of_embedding_bag(rows) -> None:
 
 
 @given(arrays.arrays(np.float64, (7, 2, 2), elements=st.integers(-50, 50)))
-def test_column_scaling_standardises_what_varies_and_drops_the_rest(X) -> None:
+def test_column_scaling_standardises_varying_columns_and_removes_constant_ones(X) -> None:
     scale, shift = column_scaling(X)
     flat = X.reshape(7, 4)
     varies = flat.std(0) > 0
@@ -342,8 +342,8 @@ def test_column_scaling_standardises_what_varies_and_drops_the_rest(X) -> None:
 
 
 @pytest.mark.usefixtures("tiny_chunks")
-def test_column_scaling_comes_from_evenly_spaced_rows(monkeypatch) -> None:
-    monkeypatch.setattr(scaling, "SAMPLE", 4)
+def test_column_scaling_uses_evenly_spaced_rows(monkeypatch) -> None:
+    monkeypatch.setattr(scaling, "MAX_ROWS", 4)
     X = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
     scale, shift = column_scaling(X)
     few = X[[0, 3, 6, 9]]
@@ -352,7 +352,7 @@ def test_column_scaling_comes_from_evenly_spaced_rows(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, -0.1, -1e8])
-def test_a_constant_column_is_left_out(constant) -> None:
+def test_a_constant_column_is_removed(constant) -> None:
     scale, shift = column_scaling(np.full((1001, 1), constant))
     assert (scale.item(), shift.item()) == (0, 0)
 
@@ -364,7 +364,7 @@ def test_scaling_is_finite_for_features_of_any_size(factor) -> None:
         assert np.isfinite(numbers).all()
 
 
-def test_a_far_away_column_is_standardised_as_long_as_float32_can_tell() -> None:
+def test_a_column_far_from_zero_is_standardised_within_the_resolution_of_float32() -> None:
     """Seconds since 1970, within an hour."""
     seconds = 1.7e9 + np.random.default_rng(0).normal(scale=1000, size=(100, 1))
     assert column_scaling(seconds)[0] == pytest.approx(1 / seconds.std(), rel=1e-3)

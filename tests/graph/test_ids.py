@@ -1,4 +1,4 @@
-"""Ids are integers or strings, distinct, one per row, and are looked up by value."""
+"""Validation and look-up of entity ids."""
 
 import numpy as np
 import pandas as pd
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pmvge.errors import GraphError
-from pmvge.graph import as_ids, check_ids, find
+from pmvge.graph import as_ids, check_ids, find_ids
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(st.characters(exclude_characters="\0"), max_size=4)
@@ -54,7 +54,7 @@ def test_any_list_of_strings_becomes_unicode(given) -> None:
     assert ids.tolist() == ["b", "a", "ç€"]
 
 
-def test_default_ids_count_the_rows() -> None:
+def test_default_ids_are_positions() -> None:
     ids = check_ids("here", None, 3)
     assert ids.dtype == np.int64
     assert ids.tolist() == [0, 1, 2]
@@ -95,7 +95,7 @@ def test_the_callers_array_is_copied_and_stays_writable(given) -> None:
         (7, "a list of ids, got int"),
     ],
 )
-def test_other_lists_are_rejected(given, message) -> None:
+def test_invalid_lists_of_ids_are_rejected(given, message) -> None:
     with pytest.raises(GraphError, match=f"^view 'a': ids: .*{message}"):
         as_ids("view 'a': ids", given)
 
@@ -109,10 +109,10 @@ def test_one_id_per_row(n_given) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([4, 3, 9, 4], "got 1 repeats, like 4"),
-        ([3, 4, 4, 4], "got 2 repeats, like 4"),
-        (["y", "x", "y", "y"], "got 2 repeats, like 'y'"),
-        (["y" * 9999, "x", "z", "y" * 9999], "got 1 repeats, like 'y{56}\\.\\.\\."),
+        ([4, 3, 9, 4], "got 1 repeats, such as 4"),
+        ([3, 4, 4, 4], "got 2 repeats, such as 4"),
+        (["y", "x", "y", "y"], "got 2 repeats, such as 'y'"),
+        (["y" * 9999, "x", "z", "y" * 9999], "got 1 repeats, such as 'y{56}\\.\\.\\."),
     ],
 )
 def test_repeated_ids_are_rejected(given, message) -> None:
@@ -121,7 +121,7 @@ def test_repeated_ids_are_rejected(given, message) -> None:
 
 
 @pytest.mark.parametrize("given", [[], [2**63 - 1], [-(2**63)], [0, 2**63 - 1]])
-def test_the_whole_range_of_int64_is_taken(given) -> None:
+def test_the_full_range_of_int64_is_accepted(given) -> None:
     for ids in (given, np.array(given, np.int64), np.array(given, object)):
         assert as_ids("here", ids).tolist() == given
     if not any(value < 0 for value in given):
@@ -135,18 +135,18 @@ def test_the_whole_range_of_int64_is_taken(given) -> None:
         st.tuples(st.lists(TEXT, unique=True), st.lists(TEXT)),
     )
 )
-def test_find_agrees_with_a_dictionary(lists) -> None:
+def test_find_ids_agrees_with_a_dictionary(lists) -> None:
     known, wanted = lists
     wanted = wanted + known[::2]
-    place = {value: i for i, value in enumerate(known)}
-    found = find(as_ids("known", known), as_ids("wanted", wanted))
+    positions = {value: i for i, value in enumerate(known)}
+    found = find_ids(as_ids("known", known), as_ids("wanted", wanted))
     assert found.dtype == np.int64
-    assert found.tolist() == [place.get(value, -1) for value in wanted]
+    assert found.tolist() == [positions.get(value, -1) for value in wanted]
 
 
 def test_integers_are_not_found_among_strings() -> None:
-    assert find(np.array(["1", "2"]), np.array([1, 2])).tolist() == [-1, -1]
+    assert find_ids(np.array(["1", "2"]), np.array([1, 2])).tolist() == [-1, -1]
 
 
-def test_nothing_is_found_among_no_ids() -> None:
-    assert find(np.array([], np.int64), np.array([1, 2])).tolist() == [-1, -1]
+def test_find_ids_in_an_empty_list() -> None:
+    assert find_ids(np.array([], np.int64), np.array([1, 2])).tolist() == [-1, -1]

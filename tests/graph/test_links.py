@@ -1,4 +1,4 @@
-"""Link tables of every form become one canonical form: sorted, distinct, positive, read-only."""
+"""Link tables in every format become canonical links: sorted, distinct, positive, read-only."""
 
 import copy
 import hashlib
@@ -18,8 +18,8 @@ from scipy import sparse
 
 from pmvge import MultiViewGraph
 from pmvge.errors import GraphError
-from pmvge.graph import canonical, parse_links
-from pmvge.training import add_graphs
+from pmvge.graph import canonical, merge_links, parse_links
+from pmvge.training import hash_graphs
 
 DENSE = np.array([[0.0, 2.0, 0.0], [1.5, 0.0, 3.0]])
 ENTRIES = [(0, 1, 2.0), (1, 0, 1.5), (1, 2, 3.0)]
@@ -45,7 +45,7 @@ def assert_same_bits(one, other) -> None:
 
 @st.composite
 def tables(draw, min_size=0, symmetric=False):
-    """(n, [(i, j, w)]) with repeats; symmetric ones name both orders of a pair of nodes."""
+    """Draw (n, [(i, j, w)]) with repeats; symmetric tables have both orders of each pair."""
     n = draw(st.integers(2, 5))
     node = st.integers(0, n - 1)
     row = st.tuples(node, node, WEIGHTS)
@@ -60,7 +60,7 @@ def as_columns(rows) -> tuple[list[int], list[int], list[float]]:
 
 
 def in_chunks_of(size):
-    """Tables are looked at so many links at a time: tables of tests fit into one otherwise."""
+    """Set the chunk size of passes over links; the tables of tests fit into one chunk."""
     return mock.patch("pmvge.graph.links.CHUNK", size)
 
 
@@ -96,12 +96,12 @@ def test_weights_of_any_real_dtype_become_float64(dtype) -> None:
     assert links.weights.tolist() == [1.0, 1.0]
 
 
-def test_links_without_weights_weigh_one_each() -> None:
+def test_links_without_weights_have_weight_one() -> None:
     assert entries(parse(([1, 0], [2, 1]))) == [(0, 1, 1.0), (1, 2, 1.0)]
 
 
 @pytest.mark.parametrize("table", [([], []), ([], [], []), sparse.coo_array((2, 3))])
-def test_a_table_without_entries_is_a_pair_without_links(table) -> None:
+def test_an_empty_table_has_no_links(table) -> None:
     links = parse(table)
     assert len(links) == 0
     assert links.total == 0
@@ -141,7 +141,7 @@ def test_the_order_of_entries_does_not_change_a_bit(table, random, format) -> No
     i, j, w = as_columns(shuffled)
     stored = sparse.coo_array((w, (i, j)), shape=(n, n))
     assert_same_bits(links, parse(stored, (n, n)))
-    stored.sum_duplicates()  # in scipy's order; what it gives reads the same in every format
+    stored.sum_duplicates()  # adds in scipy's order; the result is the same in every format
     assert_same_bits(parse(stored, (n, n)), parse(stored.asformat(format), (n, n)))
 
 
@@ -161,7 +161,7 @@ def test_a_symmetric_table_counts_each_unordered_pair_once(table, random) -> Non
 
 
 @given(tables(symmetric=True), st.data())
-def test_a_table_may_name_each_unordered_pair_in_either_order(table, data) -> None:
+def test_a_table_may_have_each_unordered_pair_in_either_order(table, data) -> None:
     n, rows = table
     upper = {(min(i, j), max(i, j)): w for i, j, w in rows}
     flipped = {pair: data.draw(st.booleans()) for pair in sorted(upper)}
@@ -175,19 +175,19 @@ MIXED = ([0, 1, 1, 3], [1, 0, 2, 2], [2.0, 3.0, 4.0, 5.0])
 
 @pytest.mark.parametrize(("symmetrize", "merged"), [("sum", 5.0), ("max", 3.0)])
 @pytest.mark.parametrize("flip", [False, True])
-def test_a_mixed_table_is_merged_as_asked(symmetrize, merged, flip) -> None:
+def test_symmetrize_merges_a_mixed_table(symmetrize, merged, flip) -> None:
     table = (MIXED[1], MIXED[0], MIXED[2]) if flip else MIXED
     links = parse(table, (4, 4), within=True, symmetrize=symmetrize)
     assert entries(links) == [(0, 1, merged), (1, 2, 4.0), (2, 3, 5.0)]
 
 
-def test_a_mixed_table_is_rejected_with_the_fix() -> None:
-    message = r"1 pairs stand in both orders.*\(0, 1\) with weights 2.0 and 3.0.*'sum' or 'max'"
+def test_a_mixed_table_is_rejected_and_the_message_names_symmetrize() -> None:
+    message = r"1 pairs occur in both orders.*\(0, 1\) with weights 2.0 and 3.0.*'sum' or 'max'"
     with pytest.raises(GraphError, match=rf"^links \('a', 'b'\): .*{message}"):
         parse(MIXED, (4, 4), within=True)
 
 
-def test_equal_weights_in_both_orders_are_mixed_if_another_pair_stands_in_one() -> None:
+def test_a_table_with_some_pairs_in_both_orders_is_mixed() -> None:
     with pytest.raises(GraphError, match="not symmetric"):
         parse(([0, 1, 1], [1, 0, 2], [2.0, 2.0, 4.0]), (3, 3), within=True)
 
@@ -214,7 +214,7 @@ def test_indices_are_as_narrow_as_the_views_allow() -> None:
 
 
 @pytest.mark.parametrize("keep", [np.array([True, False, True]), np.array([0, 2])])
-def test_select_keeps_the_named_links_between_the_same_nodes(keep) -> None:
+def test_select_keeps_links_and_shape(keep) -> None:
     chosen = parse(DENSE).select(keep)
     assert entries(chosen) == [ENTRIES[0], ENTRIES[2]]
     assert chosen.shape == (2, 3)
@@ -238,23 +238,23 @@ NAN, INF = float("nan"), float("inf")
         (([0], [1], ["x"]), "numbers as weights, got dtype <U1"),
         (([0], [1], [1j]), "numbers as weights, got dtype complex128"),
         (([0], [1], [None]), "numbers as weights, got dtype object"),
-        (([0, 1], [1]), "three lists of one length, got shapes (2,), (1,) and (2,)"),
-        (([0], [1], [1.0, 2.0]), "three lists of one length, got shapes (1,), (1,) and (2,)"),
-        (([[0]], [[1]]), "three lists of one length, got shapes (1, 1)"),
-        ((0, 1), "three lists of one length, got shapes ()"),
-        (([[0], [0, 1]], [1, 0]), "lists of numbers, one is ragged"),
-        (np.zeros((3, 2)), "a 2 x 3 matrix, one row and one column per node, got 3 x 2"),
-        (sparse.csr_array((2, 2)), "a 2 x 3 matrix, one row and one column per node, got 2 x 2"),
+        (([0, 1], [1]), "three lists of equal length, got shapes (2,), (1,) and (2,)"),
+        (([0], [1], [1.0, 2.0]), "three lists of equal length, got shapes (1,), (1,) and (2,)"),
+        (([[0]], [[1]]), "three lists of equal length, got shapes (1, 1)"),
+        ((0, 1), "three lists of equal length, got shapes ()"),
+        (([[0], [0, 1]], [1, 0]), "lists of numbers, got a ragged list"),
+        (np.zeros((3, 2)), "a 2 x 3 matrix, one row and one column per entity, got 3 x 2"),
+        (sparse.csr_array((2, 2)), "a 2 x 3 matrix, one row and one column per entity, got 2 x 2"),
         (np.zeros((2, 3, 1)), "a scipy sparse matrix or (rows, cols, weights), got ndarray"),
         (np.full((2, 3), "x"), "numbers as weights, got dtype <U1"),
-        ([[0, 1, 0]], "a 2 x 3 matrix, one row and one column per node, got 1 x 3"),
+        ([[0, 1, 0]], "a 2 x 3 matrix, one row and one column per entity, got 1 x 3"),
         ("links", "a scipy sparse matrix or (rows, cols, weights), got str"),
-        (([0, 0], [1, 1], [1e308, 1e308]), "the weights add up to more than a float can hold"),
-        (([0, 1], [1, 1], [1e308, 1e308]), "the weights add up to more than a float can hold"),
+        (([0, 0], [1, 1], [1e308, 1e308]), "expected a finite total weight"),
+        (([0, 1], [1, 1], [1e308, 1e308]), "expected a finite total weight"),
     ],
 )
 @pytest.mark.parametrize("chunk", [1, 1 << 20])
-def test_bad_tables_say_what_was_expected_what_came_and_where(table, message, chunk) -> None:
+def test_errors_of_bad_tables_say_where_what_was_expected_and_found(table, message, chunk) -> None:
     pattern = ".*".join(map(re.escape, message.split(".*")))
     with (
         in_chunks_of(chunk),
@@ -265,7 +265,7 @@ def test_bad_tables_say_what_was_expected_what_came_and_where(table, message, ch
 
 def test_a_self_link_is_rejected_within_a_view_only() -> None:
     table = [2, 1, 0], [2, 1, 1]
-    with pytest.raises(GraphError, match=r"cannot be linked to itself.*2 self-links.*node 1"):
+    with pytest.raises(GraphError, match=r"cannot be linked to itself.*2 self-links.*position 1"):
         parse(table, (3, 3), within=True)
     assert len(parse(table, (3, 3))) == 3
 
@@ -298,7 +298,7 @@ def assert_equals(links, expected, shape) -> None:
 
 
 @given(st.data(), INDEX_TYPES, SIZES)
-def test_links_are_those_that_a_dictionary_adds_up(data, index, chunk) -> None:
+def test_links_agree_with_a_dictionary(data, index, chunk) -> None:
     entry = st.tuples(st.integers(0, 3), st.integers(0, 4), data.draw(VALUES))
     rows = data.draw(st.lists(entry, max_size=20))
     expected = added_up(rows)
@@ -316,7 +316,7 @@ def test_links_are_those_that_a_dictionary_adds_up(data, index, chunk) -> None:
 
 
 @given(st.data(), st.sampled_from([None, "sum", "max"]), SIZES)
-def test_undirected_links_are_those_that_a_dictionary_merges(data, symmetrize, chunk) -> None:
+def test_undirected_links_agree_with_a_dictionary(data, symmetrize, chunk) -> None:
     node = st.integers(0, 3)
     entry = st.tuples(node, node, data.draw(VALUES)).filter(lambda e: e[0] != e[1])
     rows = data.draw(st.lists(entry, max_size=20))
@@ -331,7 +331,7 @@ def test_undirected_links_are_those_that_a_dictionary_merges(data, symmetrize, c
     with in_chunks_of(chunk):
         if symmetrize is None and both and not symmetric:
             i, j = both[0]
-            text = f"{len(both)} pairs stand in both orders in a table that is not symmetric; "
+            text = f"{len(both)} pairs occur in both orders in a table that is not symmetric; "
             with pytest.raises(GraphError, match=re.escape(f"{text}the first is ({i}, {j}) with")):
                 parse(as_columns(rows), (4, 4), within=True, symmetrize=symmetrize)
             return
@@ -340,9 +340,27 @@ def test_undirected_links_are_those_that_a_dictionary_merges(data, symmetrize, c
     assert_equals(links, {pair: merge(merged[pair]) for pair in sorted(merged)}, (4, 4))
 
 
+@given(st.data(), st.booleans(), SIZES)
+def test_merged_links_are_the_sums_of_matrices(data, within, chunk) -> None:
+    node = st.integers(0, 3)
+    entry = st.tuples(node, node, data.draw(VALUES)).filter(lambda e: not within or e[0] < e[1])
+    with in_chunks_of(chunk):
+        one, two = (
+            parse(as_columns(data.draw(st.lists(entry, max_size=12))), (4, 4), within=within)
+            for _ in range(2)
+        )
+        both, flipped = merge_links(one, two), merge_links(two, one)
+    expected = one.matrix().toarray() + two.matrix().toarray()
+    assert both.within == within
+    assert np.array_equal(both.matrix().toarray(), expected)
+    assert_same_bits(both, flipped)
+    assert merge_links(one, None) is one
+    assert merge_links(one, two.select(np.array([], dtype=np.int64))) is one
+
+
 @pytest.mark.parametrize("flush", [False, True])
 def test_any_keys_are_sorted_with_any_weights(flush) -> None:
-    """From 0 to the largest, of which none must be taken for a float that it is not."""
+    """Keys from 0 to the largest, whose bits are sorted as floats."""
     n = 2**31 - 1
     ends = [0, 1, 2, 3, 2**20, 2**21 + 1, n // 2, n - 2, n - 1]
     rows = [(i, j, 1e-12 * 7.0 ** ((i + 3 * j) % 29)) for i in ends for j in ends]
@@ -355,11 +373,11 @@ def test_any_keys_are_sorted_with_any_weights(flush) -> None:
     assert entries(links) == sorted(rows)
 
 
-# -- compact ------------------------------------------------------------------------------------
+# -- memory -------------------------------------------------------------------------------------
 
 
 def many(n_links: int = 50_000, n: int = 1000):
-    """Sorted distinct positions in an n x n table, int32 and read-only."""
+    """Return sorted distinct positions in an n x n table, int32 and read-only."""
     rng = np.random.default_rng(0)
     cell = np.sort(rng.choice(n * n, n_links, replace=False))
     columns = (cell // n).astype(np.int32), (cell % n).astype(np.int32)
@@ -369,7 +387,7 @@ def many(n_links: int = 50_000, n: int = 1000):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_arrays_that_nobody_writes_to_are_kept_as_they_are(weighted) -> None:
+def test_read_only_arrays_are_not_copied(weighted) -> None:
     table = (*many(), np.arange(1.0, 50_001)) if weighted else many()
     table[-1].flags.writeable = False
     links = parse(table, (1000, 1000))
@@ -377,7 +395,7 @@ def test_arrays_that_nobody_writes_to_are_kept_as_they_are(weighted) -> None:
         assert np.shares_memory(given_array, kept)
 
 
-def test_one_sided_links_within_a_view_are_kept_as_they_are() -> None:
+def test_read_only_one_sided_links_within_a_view_are_not_copied() -> None:
     rows, cols = (column.copy() for column in np.triu_indices(100, 1))
     rows, cols = rows.astype(np.int32), cols.astype(np.int32)
     rows.flags.writeable = cols.flags.writeable = False
@@ -404,8 +422,8 @@ def test_memory_maps_stay_memory_maps(tmp_path) -> None:
 
 
 def memory_of(make) -> tuple[float, float]:
-    """Bytes a link of what ``make()`` gives, and the most that it takes while it runs."""
-    make()  # what is imported or compiled at first is not of interest
+    """Return the bytes a link of the result of ``make()``, and of its peak memory."""
+    make()  # imports at the first call are not counted
     tracemalloc.start()
     try:
         links = make()
@@ -451,7 +469,7 @@ def test_memory_is_bounded(order, weights, kept, peak) -> None:
 @pytest.mark.parametrize(
     "again", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
 )
-def test_copies_are_the_same_and_as_compact(n_links, equal, again) -> None:
+def test_copies_are_equal_and_as_compact(n_links, equal, again) -> None:
     rows, cols = many(n_links)
     weights = np.full(n_links, 0.3) if equal else np.arange(1.0, n_links + 1)
     links = parse((rows, cols, weights), (1000, 1000))
@@ -465,7 +483,7 @@ def test_copies_are_the_same_and_as_compact(n_links, equal, again) -> None:
     assert len(pickle.dumps(links)) < (8 if equal else 16) * n_links + 1000
 
 
-def test_one_weight_for_all_is_read_as_an_array_is() -> None:
+def test_equal_weights_behave_like_an_array() -> None:
     rows, cols = many()
     links = parse((rows, cols, np.full(len(rows), 0.3)), (1000, 1000))
     assert links.weights.tolist() == [0.3] * len(rows)
@@ -482,11 +500,11 @@ def test_arrays_given_to_canonical_stay_writable() -> None:
     assert all(column.flags.writeable for column in columns)
 
 
-def test_a_graph_with_one_weight_for_all_hashes_as_ever() -> None:
+def test_the_hash_of_equal_weights_is_that_of_the_full_array() -> None:
     rows, cols = many()
     graph = MultiViewGraph({"a": 1000, "b": 1000}, {("a", "b"): (rows, cols)})
     found, expected = hashlib.sha256(), hashlib.sha256(b"('a', 'b')")
-    add_graphs(found, graph, None)
+    hash_graphs(found, graph, None)
     for column in (rows, cols, np.ones(len(rows))):
         expected.update(column.tobytes())
     assert found.hexdigest() == expected.hexdigest()

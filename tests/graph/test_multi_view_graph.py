@@ -1,4 +1,4 @@
-"""The graph checks what it is given once, keeps it in canonical order, and never changes."""
+"""MultiViewGraph validates its input, keeps it in canonical order, and is immutable."""
 
 import copy
 import pickle
@@ -19,7 +19,7 @@ TAGS = sparse.csr_array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
 
 
 def example() -> MultiViewGraph:
-    """Dense, sparse and featureless views; a pair within a view, and one without a link."""
+    """Return a graph with dense, sparse and featureless views, and a pair without links."""
     return MultiViewGraph(
         views={"user": 2, "image": IMAGES, "tag": TAGS},
         links={
@@ -32,7 +32,7 @@ def example() -> MultiViewGraph:
 
 
 def arrays(graph: MultiViewGraph):
-    """Every array that a graph holds, by name."""
+    """Yield every array of a graph with its name."""
     for view, ids in graph.ids.items():
         yield ("ids", view), ids
     for view, X in graph.views.items():
@@ -47,7 +47,7 @@ def arrays(graph: MultiViewGraph):
 
 
 def assert_same(one: MultiViewGraph, other: MultiViewGraph) -> None:
-    """Equal to the last bit, order of views and pairs included."""
+    """Assert that graphs are equal to the last bit, with views and pairs in the same order."""
     assert one.view_names == other.view_names
     assert list(one.links) == list(other.links)
     assert dict(one.sizes) == dict(other.sizes)
@@ -63,10 +63,10 @@ def two_views(a=2, b=3, links=None, ids=None, **options) -> MultiViewGraph:
     return MultiViewGraph({"a": a, "b": b}, table, ids, **options)
 
 
-# -- what it holds ----------------------------------------------------------------------------
+# -- contents ---------------------------------------------------------------------------------
 
 
-def test_what_it_holds() -> None:
+def test_contents() -> None:
     graph = example()
     assert graph.view_names == ("image", "tag", "user")
     assert dict(graph.sizes) == {"image": 4, "tag": 3, "user": 2}
@@ -92,13 +92,13 @@ def test_repr_shows_views_dimensions_links_and_density() -> None:
         },
     )
     assert repr(graph).splitlines() == [
-        "MultiViewGraph: 3 views, 1,204 nodes, 3 links",
-        "  image        1,200 nodes   8 x 8 features, dense",
-        "  tag              3 nodes   2 features, sparse, 2 entries",
-        "  user             1 nodes   featureless",
-        "  image - tag      2 links   weight 2, density 0.000556",
-        "  tag - tag        1 links   weight 2.5, density 0.333",
-        "  user - user      0 links   weight 0, density 0",
+        "MultiViewGraph: 3 views, 1,204 entities, 3 links",
+        "  image        1,200 entities   8 x 8 features, dense",
+        "  tag              3 entities   2 features, sparse, 2 entries",
+        "  user             1 entities   featureless",
+        "  image - tag      2 links      weight 2, density 0.000556",
+        "  tag - tag        1 links      weight 2.5, density 0.333",
+        "  user - user      0 links      weight 0, density 0",
     ]
 
 
@@ -123,14 +123,14 @@ def test_views_of_every_kind(rows, shape) -> None:
     assert graph.input_shape("a") == shape
 
 
-def test_a_memory_map_is_read_where_it_lies(tmp_path) -> None:
+def test_a_memory_map_is_not_copied(tmp_path) -> None:
     X = np.memmap(tmp_path / "X", np.float32, "w+", shape=(4, 2))
     X[:] = np.arange(8).reshape(4, 2)
     graph = two_views(a=X)
     assert np.shares_memory(graph.views["a"], X)
     part = graph.subgraph({"a": [3, 1]})
     assert part.views["a"].tolist() == [[6, 7], [2, 3]]
-    X[1] = 0  # the map stays the caller's
+    X[1] = 0  # the caller can still write to the map
 
 
 def test_a_pair_observed_as_all_zeros_is_kept_next_to_one_with_links() -> None:
@@ -149,12 +149,12 @@ def test_symmetrize_reaches_the_tables_within_views() -> None:
     assert totals == {"sum": 9.0, "max": 7.0}
 
 
-# -- order does not matter --------------------------------------------------------------------
+# -- canonical order --------------------------------------------------------------------------
 
 
 @st.composite
 def link_tables(draw):
-    """Tables of four pairs on three views of three nodes, with repeats in one pair."""
+    """Draw tables of four view pairs on three views of three entities, with repeats."""
     entry = st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from([0.1, 0.2, 0.3, 7.0]))
     rows = st.lists(entry, min_size=1, max_size=12)
     tables = {pair: draw(rows) for pair in (("a", "b"), ("c", "a"), ("b", "c"))}
@@ -182,7 +182,7 @@ def test_the_order_of_rows_and_of_keys_does_not_change_a_bit(tables, random) -> 
     assert_same(build(list), build(lambda items: random.sample(list(items), len(items))))
 
 
-# -- it never changes -------------------------------------------------------------------------
+# -- immutability -----------------------------------------------------------------------------
 
 
 DERIVED = {
@@ -208,7 +208,7 @@ def test_no_mapping_of_a_graph_can_be_changed(name) -> None:
         mapping[next(iter(mapping))] = None
 
 
-def test_what_the_caller_gave_stays_writable() -> None:
+def test_arrays_of_the_caller_stay_writable() -> None:
     X, names = IMAGES.copy(), np.array(["x", "y", "z", "t"])
     W = np.array([1.0])
     MultiViewGraph({"a": X}, {("a", "a"): ([0], [1], W)}, {"a": names})
@@ -216,11 +216,11 @@ def test_what_the_caller_gave_stays_writable() -> None:
 
 
 @pytest.mark.parametrize("kind", ["with_links", "pickled", "deep copy"])
-def test_copies_are_the_same_to_the_last_bit(kind) -> None:
+def test_copies_are_equal_to_the_last_bit(kind) -> None:
     assert_same(example(), DERIVED[kind](example()))
 
 
-# -- what it refuses --------------------------------------------------------------------------
+# -- invalid input ----------------------------------------------------------------------------
 
 ONE = np.ones((2, 1))
 
@@ -232,16 +232,16 @@ ONE = np.ones((2, 1))
         ({"views": [ONE]}, "views: expected {name: rows} with at least one view"),
         ({"views": {1: ONE}}, "views: names must be non-empty strings, got 1"),
         ({"views": {"": ONE}}, "views: names must be non-empty strings, got ''"),
-        ({"views": {"a": 0, "b": 2}}, "view 'a': expected at least one node, got 0"),
-        ({"views": {"a": -3, "b": 2}}, "view 'a': expected at least one node, got -3"),
-        ({"views": {"a": ONE[:0], "b": 2}}, "view 'a': expected at least one node, got 0"),
-        ({"views": {"a": sparse.csr_array((0, 2))}}, "view 'a': expected at least one node"),
+        ({"views": {"a": 0, "b": 2}}, "view 'a': expected at least one entity, got 0"),
+        ({"views": {"a": -3, "b": 2}}, "view 'a': expected at least one entity, got -3"),
+        ({"views": {"a": ONE[:0], "b": 2}}, "view 'a': expected at least one entity, got 0"),
+        ({"views": {"a": sparse.csr_array((0, 2))}}, "view 'a': expected at least one entity"),
         ({"views": {"a": True}}, "view 'a': expected an array of shape"),
         ({"views": {"a": ONE * np.nan, "b": 2}}, "view 'a': expected finite .*got 2 .*nan at"),
         ({"links": [ONE]}, r"links: expected {\(view, view\): table}, got list"),
         ({"links": {"ab": ONE}}, r"links: expected keys \(view, view\), got 'ab'"),
         ({"links": {("a",): ONE}}, r"links: expected keys \(view, view\), got \('a',\)"),
-        ({"links": {("a", "c"): ONE}}, r"\('a', 'c'\): unknown view 'c'; the views are 'a', 'b'"),
+        ({"links": {("a", "c"): ONE}}, r"\('a', 'c'\): unknown view 'c': expected one of 'a', 'b'"),
         (
             {"links": {("a", "b"): ([0], [1]), ("b", "a"): ([0], [1])}},
             r"\('a', 'b'\) and \('b', 'a'\) are the same view pair; give one table",
@@ -250,16 +250,16 @@ ONE = np.ones((2, 1))
         ({"links": {("b", "b"): ([1], [1])}}, r"links \('b', 'b'\): .*linked to itself"),
         ({"links": {("b", "b"): ([0, 1], [1, 0], [1, 2])}}, r"\('b', 'b'\): .*symmetrize='sum'"),
         ({"links": {("a", "b"): ([0], [1], [np.inf])}}, r"links \('a', 'b'\): .*finite weights"),
-        ({"links": {}}, "^a graph needs at least one link of positive weight, got none at all$"),
+        ({"links": {}}, "^links: expected at least one link of positive weight, got none$"),
         ({"links": {("a", "b"): np.zeros((2, 2))}}, "at least one link of positive weight, got no"),
-        ({"ids": {"c": [1]}}, "ids: unknown view 'c'; the views are 'a', 'b'"),
+        ({"ids": {"c": [1]}}, "ids: unknown view 'c': expected one of 'a', 'b'"),
         ({"ids": np.array([1, 2])}, "ids: expected {view: ids}, got ndarray"),
         ({"ids": {"b": [1]}}, "view 'b': ids: expected 2 ids, one per row, got 1"),
         ({"ids": {"b": ["x", "x"]}}, "view 'b': ids: expected distinct ids, got 1 repeats"),
         ({"ids": {"b": ["x", 1]}}, "view 'b': ids: .*got int, str"),
     ],
 )
-def test_bad_input_is_a_graph_error_that_names_the_place(arguments, message) -> None:
+def test_bad_input_raises_a_graph_error_that_says_where(arguments, message) -> None:
     good = {"views": {"a": ONE, "b": 2}, "links": {("a", "b"): ([0], [1])}}
     with pytest.raises(GraphError, match=message) as caught:
         MultiViewGraph(**good | arguments)
@@ -267,6 +267,6 @@ def test_bad_input_is_a_graph_error_that_names_the_place(arguments, message) -> 
 
 
 @pytest.mark.parametrize("value", ["mean", True, 1])
-def test_an_unknown_way_to_symmetrize_is_rejected(value) -> None:
+def test_an_unknown_symmetrize_is_rejected(value) -> None:
     with pytest.raises(ParameterError, match=f"unknown symmetrize {value!r}.*'sum', 'max'"):
         two_views(symmetrize=value)

@@ -1,4 +1,4 @@
-"""Held-out links and held-out nodes: nothing is lost, nothing stands on both sides."""
+"""Held-out links and held-out entities are disjoint from the training part."""
 
 import tracemalloc
 
@@ -17,7 +17,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def example(n_links: int = 20) -> MultiViewGraph:
-    """A cross-view pair with ``n_links`` links, all pairs within a view, and one without a link."""
+    """Return a pair with ``n_links`` links, all pairs within a view, and a pair without links."""
     cell = np.arange(n_links)
     return MultiViewGraph(
         views={"a": np.arange(12.0).reshape(6, 2), "b": 8, "c": 1},
@@ -42,7 +42,7 @@ def entries(graph: MultiViewGraph) -> dict:
 @with_example(1, 0.9, 0)
 @with_example(5, 0.99, 0)
 @given(st.integers(1, 40), FRACTIONS, SEEDS)
-def test_held_out_links_and_the_others_make_up_the_graph(n_links, fraction, seed) -> None:
+def test_held_out_and_kept_links_partition_the_graph(n_links, fraction, seed) -> None:
     graph = example(n_links)
     kept, held = hold_out_links(graph, fraction, np.random.default_rng(seed))
     assert not entries(kept).keys() & entries(held).keys()
@@ -57,20 +57,20 @@ def test_held_out_links_and_the_others_make_up_the_graph(n_links, fraction, seed
         assert np.shares_memory(part.views["a"], graph.views["a"])
 
 
-def test_every_link_is_as_likely_to_be_held_out() -> None:
+def test_every_link_is_equally_likely_to_be_held_out() -> None:
     graph, rng = example(), np.random.default_rng(0)
     count = np.zeros((6, 8))
     for _ in range(2000):
         count += hold_out_links(graph, 0.25, rng)[1].links["a", "b"].matrix().toarray() > 0
     count = count.ravel()[:20]
     assert count.sum() == 2000 * 5
-    # Each is held out with chance 1/4: six standard deviations are 116.
+    # Each is held out with probability 1/4: six standard deviations are 116.
     assert np.abs(count - 500).max() < 116
 
 
 @given(st.integers(1, 300), SEEDS)
-def test_a_seed_holds_out_the_links_that_a_permutation_begins_with(n_links, seed) -> None:
-    """Which numpy makes of 64-bit integers: a smaller one is the same, whatever its type."""
+def test_the_held_out_links_are_the_first_of_a_permutation(n_links, seed) -> None:
+    """Shuffling narrow integers gives the same order as a permutation of 64-bit ones."""
     cell = np.arange(n_links)
     graph = MultiViewGraph({"a": 30, "b": 10}, {("a", "b"): (cell // 10, cell % 10)})
     rng, again = np.random.default_rng(seed), np.random.default_rng(seed)
@@ -102,9 +102,9 @@ def test_links_of_one_weight_and_memory_maps_are_split_in_little_memory(tmp_path
 
 
 @pytest.mark.parametrize("fraction", [0, 1, -0.5, 1.5, float("nan")])
-def test_a_fraction_of_links_lies_between_zero_and_one(fraction) -> None:
+def test_fractions_outside_zero_and_one_are_rejected(fraction) -> None:
     with pytest.raises(
-        ParameterError, match=rf"links held out must lie in \(0, 1\), got {fraction}"
+        ParameterError, match=rf"links to hold out: expected .* in \(0, 1\), got {fraction}"
     ):
         hold_out_links(example(), fraction, np.random.default_rng(0))
 
@@ -122,23 +122,25 @@ def test_held_out_nodes_have_their_rows_and_the_links_among_them(fraction, seed)
         assert np.array_equal(part.views["a"], graph.views["a"][rows["a"]])
         assert part.ids["b"].tolist() == rows["b"].tolist() == sorted(rows["b"])
         for (a, b), links in part.links.items():
-            whole = graph.links[a, b].matrix().toarray()
-            expected = whole[np.ix_(rows.get(a, [0]), rows.get(b, [0]))]
+            full = graph.links[a, b].matrix().toarray()
+            expected = full[np.ix_(rows.get(a, [0]), rows.get(b, [0]))]
             assert np.array_equal(links.matrix().toarray(), expected)
 
 
 @pytest.mark.parametrize("fraction", [0, 0.01, 0.99, 1, -1, 2, float("nan")])
-def test_both_sides_need_a_node(fraction) -> None:
-    with pytest.raises(ParameterError, match=f"view 'a': holding out {fraction} of 6 nodes leaves"):
+def test_a_split_that_leaves_one_side_empty_is_rejected(fraction) -> None:
+    with pytest.raises(
+        ParameterError, match=f"view 'a': holding out {fraction} of 6 entities leaves"
+    ):
         hold_out_nodes(example(), {"a": fraction}, np.random.default_rng(0))
 
 
 def test_an_unknown_view_cannot_be_split() -> None:
-    with pytest.raises(ParameterError, match=r"unknown view 'd'; the views are .*'a', 'b', 'c'"):
+    with pytest.raises(ParameterError, match=r"unknown view 'd': expected one of 'a', 'b', 'c'"):
         hold_out_nodes(example(), {"d": 0.5}, np.random.default_rng(0))
 
 
-def test_the_generator_alone_decides_whatever_the_order_of_keys() -> None:
+def test_splits_depend_on_the_generator_and_not_on_the_order_of_keys() -> None:
     def held(seed, fractions):
         rng = np.random.default_rng(seed)
         rows = hold_out_nodes(example(), fractions, rng).test_rows

@@ -1,4 +1,4 @@
-"""A subgraph keeps the named rows and the links among them, as indexing a dense matrix would."""
+"""A subgraph has the selected rows and the links among them, like indexing a dense matrix."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ def test_a_mask_keeps_the_rows_in_their_order(a, b) -> None:
         assert np.array_equal(links.matrix().toarray(), by_position.links[pair].matrix().toarray())
 
 
-def test_views_that_are_not_named_stay_whole() -> None:
+def test_views_that_are_not_named_are_kept_in_full() -> None:
     graph = build(np.ones((M, N)), ([0], [1]))
     part = graph.subgraph({"a": [1]})
     assert np.shares_memory(part.views["b"].data, graph.views["b"].data)
@@ -88,14 +88,16 @@ def test_a_subgraph_of_a_subgraph() -> None:
     assert twice.links["b", "a"].matrix().toarray().tolist() == [[15, 19], [5, 9]]
 
 
-def test_graphs_made_from_a_graph_know_its_tables() -> None:
+def test_derived_graphs_keep_tables() -> None:
     graph = build(np.ones((M, N)), ([0], [1]))
-    noted = graph.with_tables({"a": "note"})
+    described = graph.with_tables({"a": "note"})
     assert graph.tables is None
-    assert repr(noted) == repr(graph)
-    assert [ids.tolist() for ids in noted.ids.values()] == [x.tolist() for x in graph.ids.values()]
-    assert np.shares_memory(noted.views["a"], graph.views["a"])
-    for other in (noted, noted.subgraph({"a": [1]}), noted.with_links(noted.links)):
+    assert repr(described) == repr(graph)
+    assert [ids.tolist() for ids in described.ids.values()] == [
+        x.tolist() for x in graph.ids.values()
+    ]
+    assert np.shares_memory(described.views["a"], graph.views["a"])
+    for other in (described, described.subgraph({"a": [1]}), described.with_links(described.links)):
         assert other.tables == {"a": "note"}
 
 
@@ -103,17 +105,20 @@ def test_graphs_made_from_a_graph_know_its_tables() -> None:
     ("nodes", "message"),
     [
         ([0], r"expected \{view: rows\}, got list"),
-        ({"d": [0]}, "unknown view 'd'; the views are 'a', 'b', 'c'"),
-        ({"a": [True, False]}, r"view 'a': expected a mask of 5 values, got \(2,\)"),
-        ({"a": np.ones((5, 1), bool)}, r"view 'a': expected a mask of 5 values, got \(5, 1\)"),
-        ({"a": np.zeros(5, bool)}, "view 'a': expected a non-empty list of positions or a mask"),
-        ({"a": []}, "view 'a': expected a non-empty list of positions or a mask"),
-        ({"a": 3}, "view 'a': expected a non-empty list of positions or a mask"),
-        ({"a": [0.0]}, "view 'a': expected a non-empty list of positions or a mask"),
-        ({"a": ["0"]}, "view 'a': expected a non-empty list of positions or a mask"),
+        ({"d": [0]}, "unknown view 'd': expected one of 'a', 'b', 'c'"),
+        ({"a": [True, False]}, r"view 'a': expected a mask of 5 values, got shape \(2,\)"),
+        (
+            {"a": np.ones((5, 1), bool)},
+            r"view 'a': expected a mask of 5 values, got shape \(5, 1\)",
+        ),
+        ({"a": np.zeros(5, bool)}, "view 'a': expected a non-empty list of positions, or a mask"),
+        ({"a": []}, "view 'a': expected a non-empty list of positions, or a mask"),
+        ({"a": 3}, "view 'a': expected a non-empty list of positions, or a mask"),
+        ({"a": [0.0]}, "view 'a': expected a non-empty list of positions, or a mask"),
+        ({"a": ["0"]}, "view 'a': expected a non-empty list of positions, or a mask"),
         ({"b": [1, 4]}, r"view 'b': positions must lie in 0\.\.3, got 1 to 4"),
         ({"b": [-1, 2]}, r"view 'b': positions must lie in 0\.\.3, got -1 to 2"),
-        ({"b": [2, 1, 2]}, "view 'b': a position is named twice"),
+        ({"b": [2, 1, 2]}, "view 'b': expected distinct positions, got 3 with repeats"),
     ],
 )
 def test_bad_rows_are_rejected(nodes, message) -> None:

@@ -1,4 +1,4 @@
-"""Random walks against transition probabilities that are written out node by node."""
+"""Random walks against transition probabilities computed node by node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def adjacency() -> np.ndarray:
 
 
 def second_order(t: int, v: int, p: float, q: float) -> np.ndarray:
-    """Where a walk goes that came from t to v, as node2vec's paper has it."""
+    """Return the probabilities of the step after t, v, by the formula of the node2vec paper."""
     W = adjacency()
     weights = np.zeros(N)
     for x in range(N):
@@ -31,7 +31,7 @@ def second_order(t: int, v: int, p: float, q: float) -> np.ndarray:
 
 
 def assert_drawn_from(nodes: np.ndarray, probabilities: np.ndarray) -> None:
-    """Frequencies are no further than 5 standard deviations from the probabilities."""
+    """Assert that frequencies are within 5 standard deviations of the probabilities."""
     frequencies = np.bincount(nodes, minlength=N) / len(nodes)
     deviation = np.sqrt(probabilities * (1 - probabilities) / len(nodes))
     assert (np.abs(frequencies - probabilities) <= 5 * deviation).all()
@@ -46,17 +46,17 @@ def test_steps_follow_the_weights():
         assert_drawn_from(steps[:, 1], W[v] / W[v].sum())
 
 
-@pytest.mark.parametrize("tries", [0, 2, 16])  # 0: all by the list of outcomes
+@pytest.mark.parametrize("proposals", [0, 2, 16])  # 0: all from the exact distribution
 @pytest.mark.parametrize(("p", "q"), [(0.25, 4.0), (3.0, 0.5), (1e-4, 1e4), (1e4, 1e4)])
-def test_biased_steps_follow_node2vec(p, q, tries, monkeypatch):
-    monkeypatch.setattr(walks, "TRIES", tries)
-    monkeypatch.setattr(walks, "LISTED", 1000)  # several groups
+def test_biased_steps_follow_node2vec(p, q, proposals, monkeypatch):
+    monkeypatch.setattr(walks, "MAX_PROPOSALS", proposals)
+    monkeypatch.setattr(walks, "MAX_OUTCOMES", 1000)  # several groups
     sampler = WalkSampler(sparse.csr_array(adjacency()), p=p, q=q)
     walked = sampler.walk(np.repeat(np.arange(N - 1), 8000), 3, np.random.default_rng(0))
     for i, j in LINKS:
         for t, v in [(i, j), (j, i)]:
-            came = walked[(walked[:, 0] == t) & (walked[:, 1] == v)]
-            assert_drawn_from(came[:, 2], second_order(t, v, p, q))
+            selected = walked[(walked[:, 0] == t) & (walked[:, 1] == v)]
+            assert_drawn_from(selected[:, 2], second_order(t, v, p, q))
 
 
 def test_all_later_steps_are_biased_too():
@@ -67,7 +67,7 @@ def test_all_later_steps_are_biased_too():
 
 
 @pytest.mark.parametrize("bias", [{}, {"p": 0.5, "q": 2.0}])
-def test_a_walk_without_links_stays(bias):
+def test_a_walk_stays_at_a_node_without_links(bias):
     rng = np.random.default_rng(0)
     sampler = WalkSampler(sparse.csr_array(adjacency()), **bias)
     assert (sampler.walk(np.array([5, 5]), 4, rng) == 5).all()
@@ -75,14 +75,14 @@ def test_a_walk_without_links_stays(bias):
     assert empty.walk(np.arange(3), 4, rng).tolist() == [[0] * 4, [1] * 4, [2] * 4]
 
 
-def test_light_links_are_not_lost_behind_heavy_ones():
+def test_steps_are_exact_for_weights_of_very_different_sizes():
     W = sparse.csr_array(np.kron(np.diag([1e20, 1e-20]), [[0, 1, 1], [1, 0, 0], [1, 0, 0]]))
     steps = WalkSampler(W).walk(np.full(4000, 3), 2, np.random.default_rng(0))[:, 1]
     assert 1800 < (steps == 4).sum() < 2200
     assert 1800 < (steps == 5).sum() < 2200
 
 
-def test_stored_zeros_and_unsorted_columns_do_not_matter():
+def test_stored_zeros_and_unsorted_columns_are_handled():
     # Row 0: column 2 with weight 1, column 1 with a stored 0.
     W = sparse.csr_array((np.array([1.0, 0.0, 1.0]), np.array([2, 1, 0]), np.array([0, 2, 2, 3])))
     W.resize(3, 3)

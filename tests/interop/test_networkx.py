@@ -1,4 +1,4 @@
-"""Graphs to and from networkx: nodes, features, weights and observed pairs come through."""
+"""Conversion to and from networkx keeps nodes, features, weights and observed pairs."""
 
 import networkx
 import numpy as np
@@ -31,7 +31,7 @@ def dense(graph: MultiViewGraph) -> dict:
     return {pair: links.matrix().toarray().tolist() for pair, links in graph.links.items()}
 
 
-def test_nodes_carry_view_id_and_one_row_of_features() -> None:
+def test_nodes_have_view_id_and_features() -> None:
     network = example().to_networkx()
     assert sorted(network.nodes, key=str) == sorted(
         [
@@ -49,7 +49,7 @@ def test_nodes_carry_view_id_and_one_row_of_features() -> None:
     assert type(network.nodes["tag", 20]["id"]) is int
 
 
-def test_edges_carry_weights_and_the_graph_its_observed_pairs() -> None:
+def test_edges_have_weights_and_the_network_lists_observed_pairs() -> None:
     network = example().to_networkx()
     edges = {frozenset(edge[:2]): edge[2] for edge in network.edges(data="weight")}
     assert edges == {
@@ -62,7 +62,7 @@ def test_edges_carry_weights_and_the_graph_its_observed_pairs() -> None:
     assert set(network.graph["pairs"]) == set(example().links)
 
 
-def test_there_and_back_again() -> None:
+def test_round_trip() -> None:
     graph = example()
     back = MultiViewGraph.from_networkx(graph.to_networkx())
     assert dense(back) == dense(graph)
@@ -121,11 +121,11 @@ def bipartite() -> networkx.Graph:
     return network
 
 
-def test_observed_pairs_are_those_with_an_edge_unless_told() -> None:
+def test_observed_pairs_default_to_those_with_an_edge() -> None:
     network = bipartite()
     assert dense(MultiViewGraph.from_networkx(network)) == {("a", "b"): [[0, 2, 0], [0, 0, 3]]}
-    told = MultiViewGraph.from_networkx(network, pairs=[("b", "a"), ("a", "a")])
-    assert dense(told) == {("b", "a"): [[0, 0], [2, 0], [0, 3]], ("a", "a"): [[0, 0], [0, 0]]}
+    chosen = MultiViewGraph.from_networkx(network, pairs=[("b", "a"), ("a", "a")])
+    assert dense(chosen) == {("b", "a"): [[0, 0], [2, 0], [0, 3]], ("a", "a"): [[0, 0], [0, 0]]}
     network.graph["pairs"] = [("b", "b"), ("a", "b")]
     assert list(MultiViewGraph.from_networkx(network).links) == [("a", "b"), ("b", "b")]
 
@@ -143,15 +143,15 @@ def test_a_directed_network_is_rejected() -> None:
         (lambda n: n.nodes["b1"].update(x=[1.0]), "view 'b': 2 of 3 nodes have no 'x'"),
         (lambda n: n.nodes["a1"].update(id=1), "view 'a': ids: .*got int, str"),
         (lambda n: n.nodes["a1"].update(view=3), "names must be non-empty strings, got 3"),
-        (lambda n: n.graph.update(pairs=[("a", "a")]), "edge joins 'a' and 'b', not among pairs"),
+        (lambda n: n.graph.update(pairs=[("a", "a")]), "got one between 'a' and 'b'"),
         (lambda n: n.graph.update(pairs=[("a", "b"), ("a", "c")]), "unknown view 'c'"),
         (
             lambda n: (n.nodes["a1"].update(x=[1.0]), n.nodes["a2"].update(x=[1.0, 2.0])),
-            r"view 'a': rows differ in shape: \[\(1,\), \(2,\)\]",
+            r"view 'a': expected rows of one shape, got \[\(1,\), \(2,\)\]",
         ),
     ],
 )
-def test_a_network_that_is_no_graph_is_rejected(change, message) -> None:
+def test_invalid_networks_are_rejected(change, message) -> None:
     network = bipartite()
     change(network)
     with pytest.raises(GraphError, match=message):

@@ -1,4 +1,4 @@
-"""Losses of batches and their gradients, against autograd and the exact likelihood."""
+"""Losses of batches and their gradients, compared with autograd and the exact likelihood."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pmvge.sampling import BlockSampler, PairSampler
 PAIRS = {
     "cross-view": ("a", "b"),
     "within": ("a", "a"),
-    "one whole": ("a", "c"),
-    "whole within": ("c", "c"),
+    "all of one view": ("a", "c"),
+    "all of one view, within": ("c", "c"),
 }
 
 
@@ -38,7 +38,7 @@ def embeddings(graph: MultiViewGraph, scale: float = 0.5) -> dict[str, torch.Ten
 
 
 def embedded(batch, Y: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-    return [Y[view][torch.from_numpy(nodes)] for view, nodes in batch.inputs]
+    return [Y[view][torch.from_numpy(entities)] for view, entities in batch.inputs]
 
 
 def block_loss(graph, sampler, Y):
@@ -47,7 +47,7 @@ def block_loss(graph, sampler, Y):
 
 
 def plain_log_partition(left, right, batch) -> torch.Tensor:
-    """LinkBatch's formula in ordinary torch operations."""
+    """LinkBatch's formula in torch operations with autograd."""
     cells = left @ right.T
     cells = cells + torch.from_numpy(batch.left.log_weight).to(left)[:, None]
     cells = cells + torch.from_numpy(batch.right.log_weight).to(left)
@@ -65,7 +65,7 @@ def test_the_kernel_and_its_gradient_are_those_of_autograd(pair):
     sampler = BlockSampler(graph, n_links=8, n_uniform=4, rng=np.random.default_rng(0))
     batch = next(iter(sampler))
     sides = [
-        Y[view][torch.from_numpy(side.nodes)].detach().requires_grad_()
+        Y[view][torch.from_numpy(side.entities)].detach().requires_grad_()
         for view, side in zip(pair, (batch.left, batch.right), strict=True)
     ]
     ours = log_block_partition(*sides, batch)
@@ -78,8 +78,8 @@ def test_the_kernel_and_its_gradient_are_those_of_autograd(pair):
 
 
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
-def test_a_loss_leaves_its_batch_as_it_was(pair):
-    """In the sampler's own precision, where tensors share memory with the batch."""
+def test_a_loss_does_not_change_its_batch(pair):
+    """In float32, where tensors share memory with the arrays of the batch."""
     graph = graph_of(pair)
     Y = {view: y.detach().float() for view, y in embeddings(graph).items()}
     sampler = BlockSampler(graph, n_links=8, n_uniform=4, rng=np.random.default_rng(0))
@@ -88,11 +88,11 @@ def test_a_loss_leaves_its_batch_as_it_was(pair):
     BlockObjective(graph)(batch, embedded(batch, Y))
     for side, was in ((batch.left, before.left), (batch.right, before.right)):
         np.testing.assert_array_equal(side.log_weight, was.log_weight)
-        np.testing.assert_array_equal(side.nodes, was.nodes)
+        np.testing.assert_array_equal(side.entities, was.entities)
 
 
 def test_a_whole_batch_is_the_profile_likelihood():
-    """Views and links taken whole: -loss is l_p / W up to the constants the docstring names."""
+    """With all entities and links, -loss is l_p / W up to the constants of the docstring."""
     for pair in PAIRS.values():
         graph = graph_of(pair)
         Y = embeddings(graph)
@@ -105,7 +105,7 @@ def test_a_whole_batch_is_the_profile_likelihood():
         assert -loss.item() == pytest.approx(profile / links.total - constant, rel=1e-6)
 
 
-def test_a_model_that_knows_nothing_gains_nothing():
+def test_the_loss_is_zero_at_zero_similarity():
     graph = graph_of(("c", "c"))
     Y = {view: torch.zeros(n, 3, dtype=torch.float64) for view, n in graph.sizes.items()}
     sampler = BlockSampler(graph, n_links=100, n_uniform=1, rng=np.random.default_rng(0))
@@ -127,7 +127,7 @@ def test_extreme_similarities_give_finite_losses_and_gradients(scale):
     assert all(Y[view].grad.isfinite().all() for view in ("a", "b"))
 
 
-def test_the_largest_similarity_and_its_pair_are_known():
+def test_largest_similarity_and_its_pair():
     graph = graph_of(("a", "b"))
     Y = embeddings(graph)
     sampler = BlockSampler(graph, n_links=100, n_uniform=100, rng=np.random.default_rng(0))
@@ -144,7 +144,7 @@ def test_the_largest_similarity_and_its_pair_are_known():
     assert math.isnan(value)
 
 
-# -- the paper's ----------------------------------------------------------------------------------
+# -- the paper's scheme ---------------------------------------------------------------------
 
 
 def two_pairs() -> MultiViewGraph:
@@ -178,17 +178,17 @@ def test_pair_loss_is_the_papers_formula():
     assert loss == pytest.approx(expected / n_links, rel=1e-7)
 
 
-def test_the_paper_scheme_encodes_a_node_once_however_often_it_is_drawn():
+def test_the_paper_scheme_encodes_each_entity_once():
     graph = two_pairs()
     batch = next(iter(PairSampler(graph, m=300, r=2, tau=1.0, rng=np.random.default_rng(0))))
-    asked = dict(batch.inputs)
-    assert len(asked) == len(batch.inputs)
-    assert asked["a"].tolist() == list(range(12))  # each of them drawn many times
-    assert asked["b"].tolist() == list(range(9))
+    inputs = dict(batch.inputs)
+    assert len(inputs) == len(batch.inputs)
+    assert inputs["a"].tolist() == list(range(12))  # each is drawn many times
+    assert inputs["b"].tolist() == list(range(9))
 
 
-def test_the_first_loss_is_at_the_alpha_of_its_own_batch():
-    """Not at that of g = 0, from which a wide network may be far away."""
+def test_the_first_loss_uses_alpha_of_its_own_batch():
+    """Alpha of g = 0 may be far off for a wide network."""
     graph = two_pairs()
     Y = embeddings(graph, scale=3.0)
     batch = next(iter(PairSampler(graph, m=300, r=2, tau=None, rng=np.random.default_rng(0))))
@@ -201,7 +201,7 @@ def test_the_first_loss_is_at_the_alpha_of_its_own_batch():
 
 
 def test_alpha_moves_to_its_closed_form_on_the_batch():
-    """With its numerator replaced by the expectation |I'| W / |I|."""
+    """With the numerator replaced by its expectation |I'| W / |I|."""
     graph = two_pairs()
     Y = embeddings(graph)
     batch = next(iter(PairSampler(graph, m=30, r=2, tau=None, rng=np.random.default_rng(0))))

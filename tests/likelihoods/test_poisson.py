@@ -1,4 +1,4 @@
-"""The exact likelihood against a double loop in plain Python."""
+"""The exact likelihood, compared with a double loop in Python; estimates of log Z."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_alpha_hat_solves_the_estimating_equation(seed):
         mass[pair] += math.exp(g)
     assert found == pytest.approx({p: weight[p] / mass[p] for p in found}, rel=1e-10)
 
-    # The profile likelihood is the likelihood there, and no other alpha does better.
+    # The profile likelihood is the likelihood at that alpha, and no other alpha is better.
     profile = profile_log_likelihood(graph, Y)
     assert profile == pytest.approx(brute_force(graph, Y, found), rel=1e-10)
     for factor in (0.9, 1.1):
@@ -108,8 +108,8 @@ def test_tiles_of_any_size_give_the_same_partition(tile):
 
 @pytest.mark.parametrize("scale", [1.0, 20.0])
 @pytest.mark.parametrize("n", [1, 2, 4, 5, 8, 9])
-def test_tiles_end_where_the_nodes_do(n, scale):
-    """Nodes fewer than a tile of 4, as many as one or two, and one more; small g and huge."""
+def test_incomplete_tiles_are_summed(n, scale):
+    """Less than a tile of 4 entities, one or two tiles, and one entity more; small and large g."""
     rng = np.random.default_rng(n)
     Y, Y_other = (scale * rng.normal(size=(size, 3)).astype(np.float32) for size in (n, 6))
     g = [[sum(float(a) * float(b) for a, b in zip(y, z, strict=True)) for z in Y_other] for y in Y]
@@ -117,7 +117,7 @@ def test_tiles_end_where_the_nodes_do(n, scale):
     across = largest + math.log(sum(math.exp(v - largest) for row in g for v in row))
     assert log_partition(Y, Y_other, tile=4) == pytest.approx(across, rel=1e-12)
     if n == 1:
-        assert log_partition(Y, tile=4) == -math.inf  # no pair at all
+        assert log_partition(Y, tile=4) == -math.inf  # no pairs
         return
     g = [sum(float(a) * float(b) for a, b in zip(Y[i], Y[j], strict=True))
          for i in range(n) for j in range(i + 1, n)]  # fmt: skip
@@ -125,8 +125,8 @@ def test_tiles_end_where_the_nodes_do(n, scale):
     assert log_partition(Y, tile=4) == pytest.approx(within, rel=1e-12)
 
 
-def test_no_float64_copy_of_all_embeddings_is_made(tmp_path):
-    """64 MB of a memory map are summed over with a tile's worth of memory."""
+def test_no_float64_copy_of_all_vectors_is_made(tmp_path):
+    """64 MB of a memory map need no more memory than a tile."""
     path = tmp_path / "Y.npy"
     np.save(path, np.random.default_rng(0).normal(size=(250_000, 64)).astype(np.float32))
     Y, few = np.load(path, mmap_mode="r"), np.ones((3, 64), np.float32)
@@ -140,14 +140,14 @@ def test_no_float64_copy_of_all_embeddings_is_made(tmp_path):
 
 def test_links_are_summed_in_chunks():
     graph, Y = graph_and_embeddings(0)
-    whole = sum(w * g for pair, w, g in terms(graph, Y) if pair == ("a", "b"))
+    expected = sum(w * g for pair, w, g in terms(graph, Y) if pair == ("a", "b"))
     found = link_similarity(graph.links["a", "b"], Y["a"], Y["b"], chunk=2)
-    assert found == pytest.approx(whole, rel=1e-12)
+    assert found == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("shift", [-800.0, 0.0, 800.0, 1e6])
-def test_extreme_similarities_neither_overflow_nor_vanish(shift):
-    """<y, y'> = shift + small: a common component moves log Z by exactly that."""
+def test_extreme_similarities_neither_overflow_nor_underflow(shift):
+    """A common component shifts all g, and so log Z, by the same number."""
     rng = np.random.default_rng(0)
     Y, Y_other = rng.normal(size=(5, 2)), rng.normal(size=(4, 2))
     plain = log_partition(Y, Y_other)
@@ -158,7 +158,7 @@ def test_extreme_similarities_neither_overflow_nor_vanish(shift):
 
 
 def test_a_missing_pair_is_not_a_pair_of_zeros():
-    """At the same alpha, observing that nothing links a and c is evidence; not observing is not."""
+    """At the same alpha, a pair observed as all zero adds a term; a missing pair does not."""
     graph, Y = graph_and_embeddings(0)
     alpha = ALPHA | {("a", "c"): 0.4}
     zeros = MultiViewGraph(
@@ -171,7 +171,7 @@ def test_a_missing_pair_is_not_a_pair_of_zeros():
     expected = -0.4 * sum(math.exp(g) for pair, _, g in terms(zeros, Y) if pair == ("a", "c"))
     assert observed["a", "c"] == pytest.approx(expected, rel=1e-10)
     assert sum(observed.values()) < sum(missing.values())
-    # Its own alpha-hat is 0, where it costs nothing.
+    # Its own alpha-hat is 0, where the term is 0.
     assert log_alpha_hat(0.0, 3.0) == -math.inf
     assert profile_log_likelihood(zeros, Y)["a", "c"] == 0.0
 
@@ -182,16 +182,16 @@ def test_zero_alpha_makes_links_impossible():
     assert set(values.values()) == {-math.inf}
 
 
-def test_zero_alpha_costs_nothing_where_there_are_no_links():
+def test_zero_alpha_gives_zero_without_links():
     graph = MultiViewGraph({"a": 2, "b": 1}, {("a", "b"): ([0], [0], [0.5])})
     Y = {"a": np.ones((2, 1)), "b": np.ones((1, 1))}
     empty = graph.subgraph({"a": [1]})
-    nothing = {("a", "b"): -math.inf}
-    assert log_likelihood(empty, {**Y, "a": Y["a"][:1]}, nothing) == {("a", "b"): 0.0}
-    assert log_likelihood(graph, Y, nothing) == {("a", "b"): -math.inf}
+    log_zero = {("a", "b"): -math.inf}
+    assert log_likelihood(empty, {**Y, "a": Y["a"][:1]}, log_zero) == {("a", "b"): 0.0}
+    assert log_likelihood(graph, Y, log_zero) == {("a", "b"): -math.inf}
 
 
-def test_light_links_count_as_heavy_ones_do():
+def test_weights_below_one():
     """Two pairs with g = 1, one of them linked with weight 1/2."""
     graph = MultiViewGraph({"a": 2, "b": 1}, {("a", "b"): ([0], [0], [0.5])})
     Y = {"a": np.ones((2, 1)), "b": np.ones((1, 1))}
@@ -201,7 +201,7 @@ def test_light_links_count_as_heavy_ones_do():
     assert profile_log_likelihood(graph, Y)["a", "b"] == pytest.approx(best, rel=1e-12)
 
 
-def test_an_alpha_beyond_all_floats_is_no_warning():
+def test_an_overflowing_alpha_gives_no_warning():
     graph, Y = graph_and_embeddings(0)
     assert set(log_likelihood(graph, Y, dict.fromkeys(ALPHA, 800.0)).values()) == {-math.inf}
 
@@ -210,7 +210,7 @@ def test_intensity_is_alpha_times_exp():
     _, Y = graph_and_embeddings(0)
     mu = intensity(Y["a"], Y["b"], math.log(0.7))
     assert mu[3, 2] == pytest.approx(0.7 * math.exp(Y["a"][3] @ Y["b"][2]), rel=1e-12)
-    assert intensity(1e3 * Y["a"], 1e3 * Y["b"], 0.0).max() == math.inf  # and no warning
+    assert intensity(1e3 * Y["a"], 1e3 * Y["b"], 0.0).max() == math.inf  # without a warning
     assert not intensity(Y["a"], Y["b"], -math.inf).any()
 
 
@@ -246,7 +246,7 @@ def test_the_standard_error_is_that_of_a_mean_of_blocks():
 
 
 def test_estimates_are_drawn_from_the_generator(monkeypatch):
-    monkeypatch.setattr(partition, "BLOCK", 2)
+    monkeypatch.setattr(partition, "BLOCK_SIZE", 2)
     graph, Y = graph_and_embeddings(0)
     values = [
         graph_log_partitions(graph, Y, rng=np.random.default_rng(seed), exact_terms=25)["a", "b"]
@@ -255,7 +255,7 @@ def test_estimates_are_drawn_from_the_generator(monkeypatch):
     assert values[0] == values[1] != values[2]
 
 
-def test_a_pair_without_links_has_nothing_to_draw_and_is_summed():
+def test_a_pair_without_links_is_summed_exactly():
     graph, Y = graph_and_embeddings(0)
     links = graph.links["a", "b"]
     empty = graph.with_links({("a", "b"): links.select(np.zeros(len(links), bool))})
@@ -275,14 +275,14 @@ def test_few_terms_are_summed_and_many_are_estimated():
         ("b", "c"): True,
     }
     exact = graph_log_partitions(graph, Y, rng=np.random.default_rng(0))
-    # Views this small are taken whole, so that the estimate is exact up to rounding of weights.
+    # All entities of such small views are taken: the estimate is exact up to rounding of weights.
     assert found["a", "b"].value == pytest.approx(exact["a", "b"].value, rel=1e-6)
     assert found["a", "b"].standard_error == pytest.approx(0, abs=1e-6)
 
 
 @pytest.mark.parametrize("within", [False, True])
-def test_strips_of_any_height_give_the_same_estimate(within, monkeypatch):
-    """A block against its definition: every cell that is not masked, with its weights."""
+def test_tiles_of_any_size_give_the_same_estimate(within, monkeypatch):
+    """A block, compared with its definition: all cells that are not masked, with their weights."""
     rng = np.random.default_rng(0)
     views = {"a": 60, "b": 50}
     pair = ("a", "a") if within else ("a", "b")
@@ -293,22 +293,22 @@ def test_strips_of_any_height_give_the_same_estimate(within, monkeypatch):
     assert batch.corner
     total = 0.0
     masked = set(zip(*(part.tolist() for part in batch.masked), strict=True))
-    for s, i in enumerate(batch.left.nodes):
-        for t, j in enumerate(batch.right.nodes):
+    for s, i in enumerate(batch.left.entities):
+        for t, j in enumerate(batch.right.entities):
             g = sum(float(u) * float(v) for u, v in zip(Y["a"][i], Y[pair[1]][j], strict=True))
             weight = float(batch.left.log_weight[s]) + float(batch.right.log_weight[t])
             corner = batch.corner_weight if s < batch.corner and t < batch.corner else 1.0
             total += (s, t) not in masked and corner * math.exp(g + weight)
     for tile in (4, 5, 512):
-        monkeypatch.setattr(partition, "TILE", tile)
+        monkeypatch.setattr(partition, "TILE_ENTITIES", tile)
         found = partition._block_log_partition(batch, Y["a"], Y[pair[1]])
         assert found == pytest.approx(math.log(batch.factor * total), rel=1e-12)
 
 
 def progress_of(work) -> list[tuple[int, int]]:
-    told = []
-    work(lambda done, total: told.append((done, total)))
-    return told
+    calls = []
+    work(lambda done, total: calls.append((done, total)))
+    return calls
 
 
 @pytest.mark.parametrize(
@@ -326,35 +326,35 @@ def progress_of(work) -> list[tuple[int, int]]:
         ),
     ],
 )
-def test_progress_grows_to_all_there_is(work, monkeypatch):
+def test_progress_increases_to_the_total(work, monkeypatch):
     small = partial(partition.log_partition, tile=2)
     for module in (partition, poisson):
         monkeypatch.setattr(module, "log_partition", small)
     graph, Y = graph_and_embeddings(0)
-    told = progress_of(lambda on_progress: work(graph, Y, on_progress))
-    done = [d for d, _ in told]
+    calls = progress_of(lambda on_progress: work(graph, Y, on_progress))
+    done = [d for d, _ in calls]
     assert done == sorted(done)
-    assert len({total for _, total in told}) == 1
-    assert told[-1][0] == told[-1][1] > 0
-    assert len(told) > 10
+    assert len({total for _, total in calls}) == 1
+    assert calls[-1][0] == calls[-1][1] > 0
+    assert len(calls) > 10
 
 
-def test_progress_weighs_estimates_by_their_blocks(monkeypatch):
-    """(a, a) has 21 terms, (b, c) 15; (a, b) is estimated from 32 blocks of 4 x 4 nodes."""
-    monkeypatch.setattr(partition, "BLOCK", 2)
+def test_progress_counts_the_cells_of_blocks(monkeypatch):
+    """(a, a) has 21 terms, (b, c) 15; (a, b) is estimated from 32 blocks of 4 x 4 entities."""
+    monkeypatch.setattr(partition, "BLOCK_SIZE", 2)
     graph, Y = graph_and_embeddings(0)
     rng = np.random.default_rng(0)
-    told = progress_of(
+    calls = progress_of(
         lambda on_progress: graph_log_partitions(
             graph, Y, rng=rng, exact_terms=25, on_progress=on_progress
         )
     )
     blocks = [(21 + 16 * (block + 1), 548) for block in range(32)]
-    assert told == [(21, 548), *blocks, (548, 548)]
-    assert all(isinstance(done, int) for done, _ in told)
+    assert calls == [(21, 548), *blocks, (548, 548)]
+    assert all(isinstance(done, int) for done, _ in calls)
 
 
-def test_progress_of_a_single_pair_of_nodes():
+def test_progress_of_a_single_pair_term():
     graph = MultiViewGraph({"a": 1, "b": 1}, {("a", "b"): ([0], [0])})
     Y = dict.fromkeys("ab", np.ones((1, 1)))
     assert progress_of(
@@ -370,4 +370,4 @@ def test_progress_counts_pair_terms():
     assert across == [(4, 15), (6, 15), (10, 15), (12, 15), (14, 15), (15, 15)]
     within = progress_of(lambda on_progress: log_partition(Y, tile=2, on_progress=on_progress))
     assert within == [(1, 10), (5, 10), (7, 10), (8, 10), (10, 10), (10, 10)]
-    assert all(isinstance(n, int) for told in within for n in told)
+    assert all(isinstance(n, int) for call in within for n in call)

@@ -59,7 +59,7 @@ def graphs() -> dict[str, MultiViewGraph]:
         "dense": MultiViewGraph({"a": X, "b": T}, {("a", "b"): links(30, 24, 90)}),
         "sparse": MultiViewGraph({"s": S}, {("s", "s"): halves(28, 60)}),
         "featureless": MultiViewGraph({"u": 40, "v": 35}, {("u", "v"): links(40, 35, 120)}),
-        # So many rows that they are updated lazily.
+        # Large enough for lazy updates of rows.
         "large": MultiViewGraph({"u": 3000, "v": 2500}, {("u", "v"): links(3000, 2500, 4000)}),
         "mixed": MultiViewGraph(
             {"a": X, "s": S, "u": 9},
@@ -106,7 +106,7 @@ def values(model: PMvGE) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write or compare."""
+    """Write or compare hashes; write values."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("bits", type=Path, nargs="?", help="file of hashes to write or compare")
     parser.add_argument("--values", action="store_true", help=f"rewrite {VALUES.name}")

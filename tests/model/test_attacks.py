@@ -1,4 +1,4 @@
-"""Names and values that try to be code, on the way from tables to a model and to a terminal."""
+"""Injection attacks with names and values: SQL, paths, terminal control characters."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ import pmvge.cli
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.model import Background, load_background
 from pmvge.tables import LinkTable, Project, Source, ViewTable, read_rows, read_tables
-from pmvge.tables.sources.workbench import ask, literal, quoted, workbench
+from pmvge.tables.sources.connection import connect, fetch_all, quote_ident, quote_literal
 
-# OWNED becomes the name of a file that must not come to be.
+# OWNED is replaced with the path of a file that must not be created.
 HOSTILE = [
     "x'; DROP TABLE raw; --",
     "'; COPY (SELECT 1) TO 'OWNED'; --",
@@ -46,14 +46,14 @@ HOSTILE = [
 
 @pytest.fixture
 def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Hostile names, in a folder of their own from which nothing may get out."""
+    """Hostile names, in a working folder two levels below tmp_path."""
     (tmp_path / "deep" / "er").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "deep" / "er")
     return [name.replace("OWNED", str(tmp_path / "owned")) for name in HOSTILE]
 
 
 def columns_of(names: list[str]) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """A table whose id is called as the first name, with a column for each other; and links."""
+    """Return a table of users, with one column per name, and a table of links."""
     key, *others = names
     ids = [f"{name} {i}" for i in range(2) for name in names]
     users: dict[str, list[Any]] = {key: ids}
@@ -85,7 +85,7 @@ def as_parquet(folder: Path, name: str, columns: dict[str, list[Any]]) -> str:
 
 
 def as_sqlite(folder: Path, name: str, columns: dict[str, list[Any]]) -> Source:
-    """Written by pandas, which binds and quotes in its own ways."""
+    """Write with pandas, which has its own binding and quoting."""
     connection = sqlite3.connect(folder / f"{name}.db")
     pd.DataFrame(columns).to_sql(f"of {name}", connection, index=False)
     connection.close()
@@ -108,7 +108,7 @@ def all_files(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_hostile_tables_are_just_tables(
+def test_hostile_names_and_values_are_read_literally(
     way: Callable[..., Any], names: list[str], tmp_path: Path
 ) -> None:
     users, seen = columns_of(names)
@@ -132,11 +132,11 @@ def test_hostile_tables_are_just_tables(
     before = all_files(tmp_path)
     tables = read_tables(project, spill=here / "spill")
     graph = tables.graph
-    # Ids, labels and links are what was written, by Python's own means.
+    # Ids, labels and links equal the written values.
     ids = graph.ids[view].tolist()
     assert sorted(ids) == sorted(users[key])
     assert sorted(graph.ids[other]) == sorted(set(seen[f"b {key}"]))
-    order = [users[key].index(one) for one in ids]
+    order = [users[key].index(name) for name in ids]
     for column in names[1:]:
         assert tables.labels[view][column].tolist() == [users[column][i] for i in order]
     links = graph.links[view, other]
@@ -146,7 +146,7 @@ def test_hostile_tables_are_just_tables(
     }
     assert found == dict(zip(zip(*[seen[f"{c} {key}"] for c in "ab"], strict=True),
                              seen[f"w {key}"], strict=True))  # fmt: skip
-    # A model of them, saved and read again, knows them by the same names.
+    # A saved and loaded model has the same names.
     fitted = PMvGE(2, max_steps=3, batch_size=8, random_state=0, progress=False).fit(graph)
     fitted.save(here / "model", background=Background.of(graph, None, tables.labels))
     model, background = PMvGE.load(here / "model"), load_background(here / "model")
@@ -158,20 +158,22 @@ def test_hostile_tables_are_just_tables(
     ((again, rows),) = read_rows(model.tables_, view, source, folder=here)
     assert sorted(again) == sorted(ids)
     assert model.embed(view, rows).shape == (len(ids), 2)
-    # And nothing has been written but what was asked for.
+    # No other files were written.
     new = {name.split("/")[2] for name in all_files(tmp_path) - before}
     assert new == {"spill", "model"}
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
-def test_quotes_hold(text: str) -> None:
-    """DuckDB reads a text, and a name, as what was put between quotes."""
-    with workbench(Path()) as db:
-        assert ask(db, f"SELECT {literal(text)}, {literal(text + '--')}") == [(text, text + "--")]
+def test_quoting_is_safe(text: str) -> None:
+    """DuckDB reads quoted texts and names unchanged."""
+    with connect(Path()) as db:
+        assert fetch_all(db, f"SELECT {quote_literal(text)}, {quote_literal(text + '--')}") == [
+            (text, text + "--")
+        ]
         name = text + "x"
-        db.execute(f"CREATE TABLE {quoted(name)} ({quoted(name)} INTEGER)")
-        assert ask(db, "SELECT table_name FROM duckdb_tables()") == [(name,)]
-        assert [row[0] for row in ask(db, f"DESCRIBE {quoted(name)}")] == [name]
+        db.execute(f"CREATE TABLE {quote_ident(name)} ({quote_ident(name)} INTEGER)")
+        assert fetch_all(db, "SELECT table_name FROM duckdb_tables()") == [(name,)]
+        assert [row[0] for row in fetch_all(db, f"DESCRIBE {quote_ident(name)}")] == [name]
 
 
 # -- terminals ------------------------------------------------------------------------------
@@ -181,7 +183,7 @@ def test_quotes_hold(text: str) -> None:
 def command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., str]:
-    """All that a command says; it may say no."""
+    """Return a function that runs a command and returns its output; it may fail."""
 
     def call(*words: object) -> str:
         monkeypatch.setattr(sys, "argv", ["pmvge", *map(str, words)])
@@ -192,27 +194,27 @@ def command(
     return call
 
 
-def test_nothing_steers_the_terminal(names: list[str], command: Callable[..., str]) -> None:
-    """Control characters are spelt out, and what looks like rich's markup is shown as it is."""
-    evil, markup = "\x1b]0;title\x07", "[bold]x[/red]"
-    view, other = f"{evil}{markup}", f"{markup}[/]\x9b2J"
-    ids = {view: [f"{name} {i}" for i in range(3) for name in names], other: [evil, markup]}
+def test_output_has_no_control_characters(names: list[str], command: Callable[..., str]) -> None:
+    """Control characters are escaped, and rich markup is shown literally."""
+    control, markup = "\x1b]0;title\x07", "[bold]x[/red]"
+    view, other = f"{control}{markup}", f"{markup}[/]\x9b2J"
+    ids = {view: [f"{name} {i}" for i in range(3) for name in names], other: [control, markup]}
     n = len(ids[view])
     links = {(view, other): (np.arange(n), np.arange(n) % 2)}
     graph = MultiViewGraph({view: np.eye(n), other: 2}, links, ids)
     model = PMvGE(2, max_steps=2, progress=False).fit(graph)
     model.save("model", background=Background.of(graph, graph))
-    as_csv(Path.cwd(), "evil", {evil: [1], markup: [2], "w": [3]})
-    as_csv(Path.cwd(), "u", {"u": [*range(9)], evil: [f"{evil}{i}" for i in range(9)]})
+    as_csv(Path.cwd(), "control", {control: [1], markup: [2], "w": [3]})
+    as_csv(Path.cwd(), "u", {"u": [*range(9)], control: [f"{control}{i}" for i in range(9)]})
     as_csv(Path.cwd(), "l", {"u": [*range(8)], "v": [*range(1, 9)]})
-    asked = ("--view", other, "--id", evil, "--among", view)
-    said = {
+    flags = ("--view", other, "--id", control, "--among", view)
+    outputs = {
         "inspect": command("inspect", "model"),
-        "search": command("search", "model", *asked),
+        "search": command("search", "model", *flags),
         "unknown id": command("search", "model", "--view", other, "--id", "?", "--among", view),
-        "unknown view": command("search", "model", "--view", evil, "--id", "?", "--among", view),
+        "unknown view": command("search", "model", "--view", control, "--id", "?", "--among", view),
         "init": command("init"),
-        "columns": command("fit", "--view", "a=evil.csv:id=b", "--links", "a,a=evil.csv"),
+        "columns": command("fit", "--view", "a=control.csv:id=b", "--links", "a,a=control.csv"),
         "fit": command(
             "fit",
             "-o",
@@ -222,19 +224,19 @@ def test_nothing_steers_the_terminal(names: list[str], command: Callable[..., st
             "--set",
             "n_components=2",
             "--view",
-            f"{evil}=u.csv:id=u",
+            f"{control}=u.csv:id=u",
             "--links",
-            f"{evil},{evil}=l.csv",
+            f"{control},{control}=l.csv",
         ),
-        "no file": command("fit", "--view", f"a={evil}.csv", "--links", f"a,a={evil}.csv"),
+        "no file": command("fit", "--view", f"a={control}.csv", "--links", f"a,a={control}.csv"),
     }
-    for name, text in said.items():
+    for name, text in outputs.items():
         assert "Traceback" not in text, name
         steering = [c for c in text if (c < " " and c != "\n") or "\x7f" <= c <= "\x9f"]
         assert steering == [], (name, text)
-    assert "Model: fitted" in said["fit"]
+    assert "Model: fitted" in outputs["fit"]
     for name in ("inspect", "search"):
-        assert "[bold]x[/red]" in "".join(said[name].split()), name
-        assert "\\x1b]0;title\\x07" in "".join(said[name].split()), name
-    found = json.loads(command("search", "model", *asked, "--json"))
-    assert found["results"][0]["id"] == evil
+        assert "[bold]x[/red]" in "".join(outputs[name].split()), name
+        assert "\\x1b]0;title\\x07" in "".join(outputs[name].split()), name
+    found = json.loads(command("search", "model", *flags, "--json"))
+    assert found["results"][0]["id"] == control

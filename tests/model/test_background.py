@@ -1,4 +1,4 @@
-"""What a model was trained on: from graphs, between views in either order, to disk and back."""
+"""Background: training links, held-out links and labels, in memory and on disk."""
 
 import tracemalloc
 
@@ -40,7 +40,7 @@ def same(one, other):
         assert getattr(one, part).tolist() == getattr(other, part).tolist()
 
 
-def test_links_are_given_in_either_order(graph, parts):
+def test_of_pair_returns_links_in_either_order(graph, parts):
     kept, held = parts
     background = Background.of(kept, held)
     for pair in graph.links:
@@ -53,32 +53,32 @@ def test_links_are_given_in_either_order(graph, parts):
     assert background.of_pair("a", "c") == (None, None)
 
 
-def test_held_out_links_may_name_their_views_in_the_other_order(graph):
+def test_held_out_links_may_reverse_the_view_pair(graph):
     held = graph.with_links({("b", "a"): graph.links["a", "b"].transposed()})
     background = Background.of(graph, held)
     assert list(background.held_out) == [("a", "b")]
     same(background.held_out["a", "b"], graph.links["a", "b"])
 
 
-def test_without_held_out_links_there_are_none(graph):
+def test_held_out_links_and_labels_are_optional(graph):
     background = Background.of(graph)
     assert background.held_out == {}
     assert background.of_pair("a", "b")[1] is None
     assert background.labels == {}
 
 
-def test_labels_are_texts_one_for_each_node(graph):
+def test_labels_are_one_string_per_entity(graph):
     labels = Background.of(graph, labels=LABELS).labels
     assert labels["a"]["size"].tolist() == [str(n) for n in range(12)]
     with pytest.raises(InputError, match="labels: unknown view 'x'"):
         Background.of(graph, labels={"x": {"colour": ["red"]}})
-    says = r"labels 'colour' of view 'b': expected 7 values, one for each node, got shape \(3,\)"
+    says = r"labels 'colour' of view 'b': expected 7 values, one per entity, got shape \(3,\)"
     with pytest.raises(InputError, match=says):
         Background.of(graph, labels={"b": {"colour": ["red"] * 3}})
 
 
 @pytest.mark.parametrize("with_held", [True, False])
-def test_what_is_saved_is_what_is_loaded(model, parts, tmp_path, with_held):
+def test_links_and_labels_are_saved_and_loaded(model, parts, tmp_path, with_held):
     kept, held = parts
     saved = Background.of(kept, held if with_held else None, LABELS)
     model.save(tmp_path, background=saved)
@@ -97,13 +97,13 @@ def test_what_is_saved_is_what_is_loaded(model, parts, tmp_path, with_held):
 
 @pytest.mark.parametrize("weights", [[2.0] * 12, [1.0] * 5 + [3.0] * 7, [1.0] * 11 + [3.0]])
 @pytest.mark.parametrize("n_held", [0, 4])
-def test_tables_are_written_and_read_in_parts(model, tmp_path, monkeypatch, weights, n_held):
+def test_links_are_written_and_read_in_chunks(model, tmp_path, monkeypatch, weights, n_held):
     monkeypatch.setattr("pmvge.model.background.CHUNK", 5)
     rows, cols = np.divmod(np.arange(0, 24, 2), 7)
-    whole = MultiViewGraph({"a": 12, "b": 7}, {("a", "b"): (rows, cols, weights)})
-    links = whole.links["a", "b"]
-    held = whole.with_links({("a", "b"): links.select(np.arange(n_held))})
-    graph = whole.with_links({("a", "b"): links.select(np.arange(n_held, 12))})
+    full = MultiViewGraph({"a": 12, "b": 7}, {("a", "b"): (rows, cols, weights)})
+    links = full.links["a", "b"]
+    held = full.with_links({("a", "b"): links.select(np.arange(n_held))})
+    graph = full.with_links({("a", "b"): links.select(np.arange(n_held, 12))})
     model.save(tmp_path, background=Background.of(graph, held))
     loaded = load_background(tmp_path)
     for found, expected in ((loaded.links, graph.links), (loaded.held_out, held.links)):
@@ -111,15 +111,15 @@ def test_tables_are_written_and_read_in_parts(model, tmp_path, monkeypatch, weig
         assert found["a", "b"].equal_weights == expected["a", "b"].equal_weights
 
 
-def test_one_weight_for_all_is_not_spread_on_its_way(model, tmp_path, monkeypatch):
-    """What numpy takes, that is: Arrow's own columns are not counted."""
+def test_equal_weights_are_not_expanded_in_memory(model, tmp_path, monkeypatch):
+    """Memory of numpy arrays only; Arrow's columns are not counted."""
     monkeypatch.setattr("pmvge.model.background.CHUNK", 1000)
     n_links = 100_000
     rows, cols = np.divmod(np.arange(n_links, dtype=np.int32), 400)
     rows.flags.writeable = cols.flags.writeable = False
     background = Background.of(MultiViewGraph({"a": 250, "b": 400}, {("a", "b"): (rows, cols)}))
     model.save(tmp_path, background=background)
-    load_background(tmp_path)  # what is imported at first is not of interest
+    load_background(tmp_path)  # imports are not measured
     peaks = []
     tracemalloc.start()
     try:
@@ -135,14 +135,14 @@ def test_one_weight_for_all_is_not_spread_on_its_way(model, tmp_path, monkeypatc
     assert max(peaks) < 5 * n_links
 
 
-def test_a_model_may_have_none(model, tmp_path):
+def test_load_background_returns_none_without_one(model, tmp_path):
     model.save(tmp_path)
     assert load_background(tmp_path) is None
     with pytest.raises(StorageError, match="not a pmvge model"):
         load_background(tmp_path / "gone")
 
 
-def test_a_background_that_goes_takes_its_files_with_it(model, graph, tmp_path):
+def test_saving_without_background_removes_its_files(model, graph, tmp_path):
     model.save(tmp_path, background=Background.of(graph, labels=LABELS))
     assert {path.name.split("-")[0] for path in tmp_path.iterdir()} >= {"links", "labels"}
     model.save(tmp_path)
@@ -151,7 +151,7 @@ def test_a_background_that_goes_takes_its_files_with_it(model, graph, tmp_path):
 
 
 @pytest.mark.parametrize("part", ["links-1", "labels-0"])
-def test_damage_is_noticed(model, graph, tmp_path, part):
+def test_damaged_files_are_refused(model, graph, tmp_path, part):
     model.save(tmp_path, background=Background.of(graph, labels=LABELS))
     (path,) = tmp_path.glob(f"{part}-*")
     path.write_bytes(path.read_bytes()[:-1])

@@ -1,4 +1,4 @@
-"""What goes in wrong comes back as an error that says what was expected, what came, and where."""
+"""Invalid parameters, encoders, graphs and rows are refused with a message."""
 
 import inspect
 import math
@@ -50,7 +50,7 @@ def no_training(monkeypatch):
         raise AssertionError("training began")
 
     monkeypatch.setattr(Trainer, "run", refuse)
-    monkeypatch.setattr(Trainer, "descend", refuse)
+    monkeypatch.setattr(Trainer, "train_step", refuse)
 
 
 # -- settings -------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ SETTINGS = {
     "checkpoint_seconds": ([-1, "one"], r"checkpoint_seconds: .* number in \[0, inf\), got {}"),
     "device": (
         ["gpu", 3.5, None, "cuda:99"],
-        "device: expected 'auto', 'cpu', 'cuda' or 'mps', and one that is here; got {}",
+        "device: expected 'auto' or an available device among 'cpu', 'cuda' and 'mps', got {}",
     ),
     "precision": (
         ["float16", 32, None],
@@ -124,7 +124,7 @@ SETTINGS = {
 }
 
 
-def test_every_setting_is_checked():
+def test_all_parameters_are_tested_here():
     assert set(SETTINGS) == set(inspect.signature(PMvGE).parameters)
 
 
@@ -133,14 +133,14 @@ def test_every_setting_is_checked():
     [(name, value, says) for name, (values, says) in SETTINGS.items() for value in values],
 )
 @pytest.mark.usefixtures("no_training")
-def test_a_setting_out_of_range_is_refused_by_fit_and_not_before(graph, name, value, says):
+def test_fit_refuses_invalid_parameters(graph, name, value, says):
     model = PMvGE(**{"n_components": 3, "progress": False, name: value})
     with pytest.raises(ParameterError, match=says.replace("{}", re.escape(repr(value)))):
         model.fit(graph)
 
 
 @pytest.mark.parametrize("name", ["mpl", "lineer", "lokup", "identety"])
-def test_a_misspelt_encoder_is_guessed(graph, name):
+def test_the_closest_encoder_is_suggested(graph, name):
     with pytest.raises(ParameterError, match=r"did you mean '(mlp|linear|lookup|identity)'\?"):
         PMvGE(encoder=name).fit(graph)
 
@@ -148,8 +148,8 @@ def test_a_misspelt_encoder_is_guessed(graph, name):
 # -- encoders -------------------------------------------------------------------------------
 
 
-class Puts(nn.Module):
-    """Puts out zeros, (rows, *shape) or only *shape."""
+class Zeros(nn.Module):
+    """Returns zeros of shape (rows, *shape), or only *shape."""
 
     def __init__(self, *shape, rows=True):
         super().__init__()
@@ -164,13 +164,16 @@ class Puts(nn.Module):
     [
         (
             {"image": nn.Linear(4, 2)},
-            r"view 'image': encoder: expected an output of shape \(2, 3\), n_components wide, "
-            r"got \(2, 2\)",
+            r"view 'image': encoder: expected an output of shape \(2, 3\), with n_components "
+            r"columns, got \(2, 2\)",
         ),
-        ({"image": Puts(3, 3)}, r"view 'image': encoder: expected .* \(2, 3\), .* got \(2, 3, 3\)"),
-        ({"image": Puts(1, 3, rows=False)}, r"'image': .* shape \(2, 3\), .* got \(1, 3\)"),
-        ({"image": Puts()}, r"'image': .* shape \(2, 3\), .* got \(2,\)"),
-        ({"tag": Puts(2)}, r"'tag': .* shape \(2, 3\), .* got \(2, 2\)"),
+        (
+            {"image": Zeros(3, 3)},
+            r"view 'image': encoder: expected .* \(2, 3\), .* got \(2, 3, 3\)",
+        ),
+        ({"image": Zeros(1, 3, rows=False)}, r"'image': .* shape \(2, 3\), .* got \(1, 3\)"),
+        ({"image": Zeros()}, r"'image': .* shape \(2, 3\), .* got \(2,\)"),
+        ({"tag": Zeros(2)}, r"'tag': .* shape \(2, 3\), .* got \(2, 2\)"),
         ({"image": nn.Linear(5, 3)}, r"view 'image': encoder: failed on 2 rows of shape \(4,\): "),
         ({"word": nn.Linear(5, 3)}, r"view 'word': encoder: failed on 2 rows of shape \(6,\): "),
         ({"image": "identity"}, "'identity' keeps the 4 columns, but n_components is 3"),
@@ -204,7 +207,7 @@ class Puts(nn.Module):
     ],
 )
 @pytest.mark.usefixtures("no_training")
-def test_an_encoder_that_does_not_fit_is_refused(graph, encoder, says):
+def test_fit_refuses_invalid_encoders(graph, encoder, says):
     with pytest.raises(ParameterError, match=says):
         PMvGE(3, encoder=encoder, progress=False).fit(graph)
 
@@ -212,7 +215,7 @@ def test_an_encoder_that_does_not_fit_is_refused(graph, encoder, says):
 @pytest.mark.usefixtures("no_training")
 @pytest.mark.parametrize("scheme", ["block", "paper"])
 @pytest.mark.parametrize("own", [True, False])
-def test_a_batch_of_one_row_has_no_batch_statistics(own, scheme):
+def test_batch_norm_needs_two_entities(own, scheme):
     single = MultiViewGraph({"a": np.ones((1, 4)), "b": 3}, {("a", "b"): ([0, 0], [0, 1])})
     module = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
     settings = {"encoder": {"a": module}} if own else {"batch_norm": True}
@@ -221,12 +224,12 @@ def test_a_batch_of_one_row_has_no_batch_statistics(own, scheme):
 
 
 @pytest.mark.usefixtures("no_training")
-def test_a_batch_of_the_papers_scheme_needs_links_and_uniform_pairs(graph):
+def test_the_papers_scheme_needs_links_and_uniform_pairs(graph):
     with pytest.raises(ParameterError, match="batch_size=4 with negative_rate=100 leaves no links"):
         PMvGE(3, scheme="paper", batch_size=4, negative_rate=100, progress=False).fit(graph)
 
 
-# -- graphs that do not go together ---------------------------------------------------------
+# -- graphs ---------------------------------------------------------------------------------
 
 
 def without_links(graph):
@@ -247,19 +250,19 @@ def validation(what):
 
 
 @pytest.mark.usefixtures("no_training")
-@pytest.mark.parametrize("thing", [None, np.eye(3), {"image": np.eye(3)}, "graph"])
-def test_fit_takes_a_graph(graph, thing):
+@pytest.mark.parametrize("value", [None, np.eye(3), {"image": np.eye(3)}, "graph"])
+def test_fit_takes_a_graph(graph, value):
     with pytest.raises(
-        GraphError, match=f"fit: expected a MultiViewGraph, got {type(thing).__name__}"
+        GraphError, match=f"fit: expected a MultiViewGraph, got {type(value).__name__}"
     ):
-        PMvGE(3).fit(thing)
-    if thing is not None:
+        PMvGE(3).fit(value)
+    if value is not None:
         with pytest.raises(GraphError, match="validation: expected a MultiViewGraph, got"):
-            PMvGE(3).fit(graph, thing)
+            PMvGE(3).fit(graph, value)
 
 
 @pytest.mark.usefixtures("no_training")
-def test_a_graph_without_links_teaches_nothing(graph):
+def test_fit_refuses_graphs_without_links(graph):
     with pytest.raises(GraphError, match="fit: the graph has no links at all"):
         PMvGE(3).fit(without_links(graph))
     empty = graph.with_links({pair: part.select(slice(0)) for pair, part in graph.links.items()})
@@ -277,18 +280,18 @@ def test_a_graph_without_links_teaches_nothing(graph):
         ("pair", r"validation: links \('tag', 'word'\) are not a pair of the training graph"),
     ],
 )
-def test_validation_is_on_the_same_nodes_and_pairs(graph, what, says):
+def test_validation_has_the_same_entities_and_view_pairs(graph, what, says):
     with pytest.raises(GraphError, match=says):
         PMvGE(3).fit(graph, validation(what))
 
 
 @pytest.mark.usefixtures("no_training")
-def test_resume_needs_a_place(graph):
+def test_resume_needs_checkpoint_dir(graph):
     with pytest.raises(ParameterError, match=r"fit\(resume=True\) needs checkpoint_dir"):
         PMvGE(3).fit(graph, resume=True)
 
 
-# -- a fitted model -------------------------------------------------------------------------
+# -- fitted models --------------------------------------------------------------------------
 
 NAN = np.array([[0.0, 1, 2, 3], [4, math.nan, 6, math.inf]])
 
@@ -322,12 +325,12 @@ NAN = np.array([[0.0, 1, 2, 3], [4, math.nan, 6, math.inf]])
         ("user", None, InputError, "view 'user': ids: expected a list of ids, got NoneType"),
     ],
 )
-def test_embed_refuses_rows_that_do_not_fit(model, view, X, error, says):
+def test_embed_refuses_invalid_rows(model, view, X, error, says):
     with pytest.raises(error, match=says):
         model.embed(view, X)
 
 
-def test_an_intensity_needs_an_observed_pair(model):
+def test_intensity_needs_an_observed_view_pair(model):
     says = r"'tag' and 'user' were not observed .* \('image', 'tag'\), .* by='similarity'"
     with pytest.raises(InputError, match=says):
         model.intensity("tag", ["a"], "user", [0])
@@ -345,25 +348,25 @@ def test_an_intensity_needs_an_observed_pair(model):
             {"by": "cosine"},
             "search: by: unknown ranking 'cosine': expected one of 'intensity', 'similarity'",
         ),
-        ({"k": 0}, "k must be a positive integer, got 0"),
-        ({"k": 2.5}, "k must be a positive integer, got 2.5"),
+        ({"k": 0}, "k: expected a positive integer, got 0"),
+        ({"k": 2.5}, "k: expected a positive integer, got 2.5"),
         ({"among": "image", "candidates": np.ones((2, 3))}, r"'image': .* \(4,\), got \(3,\)"),
         ({"candidates": ["q"]}, "view 'tag' has no features, .* such as 'q'"),
     ],
 )
-def test_search_refuses_questions_it_cannot_answer(model, changes, says):
+def test_search_refuses_invalid_arguments(model, changes, says):
     with pytest.raises(ValueError, match=says):
         model.search("image", np.ones((1, 4)), **{"among": "tag"} | changes)
 
 
-def test_a_likelihood_needs_known_views_pairs_and_nodes(model):
+def test_log_likelihood_needs_known_views_pairs_and_ids(model):
     views, links, _ = tables()
     cases = [
         ({"extra": 2}, {("image", "extra"): ([0], [0])}, InputError, "unknown view 'extra'"),
         ({}, {("tag", "word"): ([0], [0])}, InputError, "'tag' and 'word' were not observed"),
         ({"tag": np.eye(5)}, {}, InputError, "view 'tag': has features .* had none in training"),
         ({"image": 20}, {}, InputError, "view 'image': has no features .* but had in training"),
-        ({}, {}, NotInductive, "view 'tag' has no features"),  # without the names of the tags
+        ({}, {}, NotInductive, "view 'tag' has no features"),  # without the ids of the tags
     ]
     for more_views, more_links, error, says in cases:
         with pytest.raises(error, match=says):
@@ -371,7 +374,7 @@ def test_a_likelihood_needs_known_views_pairs_and_nodes(model):
 
 
 @pytest.mark.parametrize(
-    "ask",
+    "call",
     [
         lambda model, graph: model.embed("image", np.ones((1, 4))),
         lambda model, graph: model.intensity("image", np.ones((1, 4)), "tag", ["a"]),
@@ -383,6 +386,6 @@ def test_a_likelihood_needs_known_views_pairs_and_nodes(model):
     ],
     ids=["embed", "intensity", "search", "log_likelihood", "score", "embed_graph", "save"],
 )
-def test_only_a_fitted_model_answers(graph, ask):
+def test_methods_need_a_fitted_model(graph, call):
     with pytest.raises(NotFitted, match=r"not fitted yet: call fit\(graph\) first"):
-        ask(PMvGE(3), graph)
+        call(PMvGE(3), graph)

@@ -1,4 +1,4 @@
-"""The estimator's contract: what embed, intensity, search and the likelihood promise."""
+"""Methods and attributes of a fitted estimator."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ def test_learned_attributes(model, graph):
     assert model.ids_["user"].tolist() == USERS
     assert (model.alpha_ == model.alpha_.T).all()
     zero = {(1, 1), (2, 2), (1, 2), (2, 1)}
-    assert {tuple(map(int, place)) for place in np.argwhere(model.alpha_ == 0)} == zero
+    assert {tuple(map(int, index)) for index in np.argwhere(model.alpha_ == 0)} == zero
     assert set(model.alpha_error_.values()) == {0.0}
     assert len(model.history_) > 0
 
 
-def test_embeddings_of_training_rows_are_those_that_embed_gives(model):
+def test_embed_reproduces_the_vectors_of_training_rows(model):
     np.testing.assert_allclose(model.embed("image", X), model.embeddings_["image"], rtol=1e-6)
     np.testing.assert_allclose(model.embed("tag", T), model.embeddings_["tag"], rtol=1e-6)
     assert (model.embed("user", ["user 3"]) == model.embeddings_["user"][3]).all()
 
 
-def test_new_rows_are_embedded_from_features_alone(model):
+def test_new_rows_are_embedded_from_features(model):
     Y = model.embed("image", NEW_X)
     assert Y.shape == (5, 6)
     assert Y.dtype == np.float32
@@ -74,7 +74,7 @@ def test_new_rows_are_embedded_from_features_alone(model):
         )
 
 
-def test_a_sparse_view_may_be_given_dense_and_the_other_way_round(model):
+def test_sparse_and_dense_rows_are_interchangeable(model):
     np.testing.assert_allclose(
         model.embed("tag", T.toarray()), model.embed("tag", T), rtol=1e-5, atol=1e-6
     )
@@ -86,7 +86,7 @@ def test_a_sparse_view_may_be_given_dense_and_the_other_way_round(model):
     )
 
 
-def test_no_rows_give_no_embeddings(model):
+def test_no_rows_give_no_vectors(model):
     assert model.embed("image", NEW_X[:0]).shape == (0, 6)
 
 
@@ -99,7 +99,7 @@ def test_intensity_is_alpha_exp_of_inner_products(model):
     np.testing.assert_allclose(model.intensity("tag", T, "image", NEW_X), mu.T, rtol=1e-10)
 
 
-def test_alpha_makes_expected_and_observed_totals_agree_on_the_training_graph(model, graph):
+def test_expected_and_observed_totals_agree_on_the_training_graph(model, graph):
     for (a, b), links in graph.links.items():
         rows = {"image": X, "tag": T, "user": USERS}
         mu = model.intensity(a, rows[a], b, rows[b])
@@ -107,7 +107,7 @@ def test_alpha_makes_expected_and_observed_totals_agree_on_the_training_graph(mo
         assert total == pytest.approx(links.total, rel=1e-5)
 
 
-def test_search_is_the_sorted_intensity(model):
+def test_search_returns_the_largest_intensities(model):
     ids, mu = model.search("image", NEW_X, among="user", k=3)
     full = model.intensity("image", NEW_X, "user", USERS)
     order = np.argsort(-full, axis=1, kind="stable")[:, :3]
@@ -115,7 +115,7 @@ def test_search_is_the_sorted_intensity(model):
     np.testing.assert_allclose(mu, np.take_along_axis(full, order, 1), rtol=1e-5)
 
 
-def test_search_by_similarity_ranks_pairs_that_were_never_observed(model):
+def test_search_by_similarity_ranks_view_pairs_without_links(model):
     with pytest.raises(InputError, match="between 'tag' and 'user' were not observed"):
         model.search("tag", T, among="user")
     ids, g = model.search("tag", T, among="user", k=2, by="similarity")
@@ -124,7 +124,7 @@ def test_search_by_similarity_ranks_pairs_that_were_never_observed(model):
     assert ids.shape == (40, 2)
 
 
-def test_search_among_given_candidates_answers_with_their_positions(model):
+def test_search_among_candidates_returns_positions(model):
     ids, mu = model.search("tag", T, among="image", k=2, candidates=NEW_X)
     full = model.intensity("tag", T, "image", NEW_X)
     assert ids.tolist() == np.argsort(-full, axis=1)[:, :2].tolist()
@@ -143,7 +143,7 @@ def test_log_likelihood_is_the_sum_over_pair_terms(model, graph):
     assert model.score(graph) == pytest.approx(sum(by_pair.values()) / graph.n_terms)
 
 
-def test_likelihood_of_new_nodes_finds_featureless_ones_by_id(model, graph):
+def test_log_likelihood_looks_up_featureless_entities_by_id(model, graph):
     part = graph.subgraph({"user": [5, 1], "image": np.arange(20)})
     mu = model.intensity("user", ["user 5", "user 1"], "image", X[:20])
     W = part.links["user", "image"].matrix().toarray()
@@ -158,7 +158,7 @@ def test_likelihood_of_new_nodes_finds_featureless_ones_by_id(model, graph):
 
 
 def test_alpha_counts_links_held_out_for_validation(graph):
-    """The same total whether the links come as one graph, or as two."""
+    """The total is the same whether the links are given as one graph or as two."""
     halves = [
         {
             pair: links.select(np.arange(len(links)) % 2 == part)
@@ -172,10 +172,10 @@ def test_alpha_counts_links_held_out_for_validation(graph):
     assert mu.sum() == pytest.approx(graph.links["image", "tag"].total, rel=1e-5)
 
 
-def test_many_terms_are_estimated_and_the_model_says_so(graph, monkeypatch):
+def test_alpha_of_many_pairs_is_estimated_with_a_standard_error(graph, monkeypatch):
     few = partial(graph_log_partitions, exact_terms=1000)
     monkeypatch.setattr("pmvge.likelihoods.sharded.graph_log_partitions", few)
-    monkeypatch.setattr("pmvge.likelihoods.partition.BLOCK", 20)
+    monkeypatch.setattr("pmvge.likelihoods.partition.BLOCK_SIZE", 20)
     settings = {"n_components": 4, "max_steps": 20, "random_state": 0}
     estimated = PMvGE(**settings).fit(graph)
     monkeypatch.undo()

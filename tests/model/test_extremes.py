@@ -1,4 +1,4 @@
-"""Numbers far from 1, and other corners that a fitted model must get right."""
+"""Extreme values and other edge cases of fitting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pmvge.errors import DivergedError, InputError, ParameterError, StorageError
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_similarities_beyond_the_range_of_exp(sign, tmp_path):
-    """g = 1600 or -1600 everywhere: alpha is no float, but its logarithm is, and mu is plain."""
+    """With |g| = 1600 alpha is no float64, but log alpha and mu are."""
     X = np.full((3, 4), 20.0)
     graph = MultiViewGraph({"a": X, "b": sign * X}, {("a", "b"): ([0, 1], [1, 2], [2.0, 7.0])})
     fitted = PMvGE(4, encoder="identity", similarity="inner", patience=None).fit(graph)
@@ -35,7 +35,7 @@ def test_a_pair_observed_without_links_is_saved_with_alpha_zero(tmp_path):
 
 
 @pytest.mark.parametrize("scheme", ["block", "paper"])
-def test_batch_norm_on_a_view_of_one_node_is_refused_in_either_scheme(scheme):
+def test_batch_norm_on_a_view_of_one_entity_is_refused(scheme):
     X = np.random.default_rng(0).normal(size=(20, 3))
     graph = MultiViewGraph({"a": X, "b": X[:1]}, {("a", "b"): np.ones((20, 1))})
     with pytest.raises(ParameterError, match="view 'b': batch normalisation needs at least two"):
@@ -50,7 +50,7 @@ def graph_of(seed: int = 0, **changed: np.ndarray) -> MultiViewGraph:
     return MultiViewGraph({"a": changed.get("X", X), "b": 20}, {("a", "b"): W})
 
 
-def test_validation_links_may_name_their_pair_the_other_way_round():
+def test_validation_links_may_reverse_the_view_pair():
     graph = graph_of()
     held = graph_of(1)
     links = held.links["a", "b"]
@@ -63,7 +63,7 @@ def test_validation_links_may_name_their_pair_the_other_way_round():
     np.testing.assert_array_equal(*fits)
 
 
-def test_a_checkpoint_of_slightly_other_data_or_validation_is_refused(tmp_path):
+def test_a_checkpoint_of_other_data_or_validation_is_refused(tmp_path):
     graph, held = graph_of(), graph_of(1)
     held = graph.with_links(held.links)
     settings = {"n_components": 2, "max_steps": 5, "random_state": 0, "checkpoint_dir": tmp_path}
@@ -78,7 +78,7 @@ def test_a_checkpoint_of_slightly_other_data_or_validation_is_refused(tmp_path):
         PMvGE(**settings).fit(graph, validation=other, resume=True)
 
 
-def test_a_checkpoint_folder_that_cannot_be_made_is_refused_before_training(tmp_path):
+def test_a_checkpoint_folder_is_made_before_training(tmp_path):
     (tmp_path / "file").write_text("")
     model = PMvGE(2, max_steps=5, checkpoint_dir=tmp_path / "file")
     with pytest.raises(StorageError, match="cannot write the checkpoint"):
@@ -103,24 +103,24 @@ def test_numpy_scalars_as_settings_can_be_saved(tmp_path):
     assert PMvGE.load(tmp_path / "model").hidden_sizes == (8,)
 
 
-def test_a_view_does_not_share_with_itself():
+def test_a_view_cannot_share_an_encoder_with_itself():
     with pytest.raises(ParameterError, match="view 'a': shared_with: a view cannot share"):
         PMvGE(2, encoder={"a": EncoderSpec(shared_with="a")}).fit(graph_of())
 
 
-class NanWhenJudged(torch.nn.Linear):
+class NanInEvaluation(torch.nn.Linear):
     def forward(self, x):
         return super().forward(x) if self.training or len(x) == 2 else super().forward(x) * np.nan
 
 
-def test_a_module_that_fails_only_on_validation_is_found_out():
-    model = PMvGE(2, encoder={"a": NanWhenJudged(3, 2)}, standardize=False, max_steps=60)
+def test_nan_in_validation_is_a_diverged_error():
+    model = PMvGE(2, encoder={"a": NanInEvaluation(3, 2)}, standardize=False, max_steps=60)
     X = np.random.default_rng(0).normal(size=(300, 3)).astype(np.float32)
     with pytest.raises(DivergedError, match="held-out links' profile likelihood is nan"):
         model.fit(graph_of(X=X))
 
 
-def test_the_likelihood_of_something_else_is_refused():
+def test_score_takes_a_graph():
     model = PMvGE(2, max_steps=2).fit(graph_of())
     with pytest.raises(InputError, match="expected a MultiViewGraph, got int"):
         model.score(5)

@@ -1,4 +1,4 @@
-"""Model folders and mapped files by somebody who means harm: nothing in them runs."""
+"""Forged model folders and feature files: no code in them is executed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from pmvge.errors import StorageError, TableError
 from pmvge.tables import open_features
 
 
-@pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
-def test_a_model_is_as_private_as_other_files(tmp_path: Path) -> None:
-    """Neither open to more people than the user's other files, nor to fewer."""
+@pytest.mark.skipif(os.name == "nt", reason="POSIX file modes")
+def test_files_of_a_model_have_the_usual_modes(tmp_path: Path) -> None:
+    """File modes follow the umask."""
     model = PMvGE(2, max_steps=2).fit(MultiViewGraph({"a": 3, "b": 3}, {("a", "b"): np.eye(3)}))
     for mask in (0o022, 0o077):
         usual = os.umask(mask)
@@ -35,7 +35,7 @@ def test_a_model_is_as_private_as_other_files(tmp_path: Path) -> None:
 
 
 class Bomb:
-    """Unpickled, it makes a file."""
+    """Creates a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -45,7 +45,7 @@ class Bomb:
 
 
 def forge(folder: Path, label: str, content: bytes) -> None:
-    """Replace a file of a model, with sums that are right."""
+    """Replace a file of a model and recompute the checksums."""
     manifest = json.loads((folder / "model.json").read_text("utf-8"))
     entry = manifest["files"][label]
     (folder / entry["name"]).write_bytes(content)
@@ -67,7 +67,7 @@ def sign(folder: Path, manifest: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("label", ["weights.safetensors", "embeddings-a.parquet"])
-def test_a_forged_model_runs_nothing(label: str, tmp_path: Path) -> None:
+def test_loading_a_forged_model_runs_no_code(label: str, tmp_path: Path) -> None:
     graph = MultiViewGraph({"a": 3, "b": 3}, {("a", "b"): np.eye(3)})
     PMvGE(2, max_steps=2).fit(graph).save(tmp_path / "model")
     for write in (pickle.dump, torch.save):
@@ -78,18 +78,18 @@ def test_a_forged_model_runs_nothing(label: str, tmp_path: Path) -> None:
             PMvGE.load(tmp_path / "model")
     assert not (tmp_path / "owned").exists()
     pickle.loads(pickle.dumps(Bomb(tmp_path / "owned")))
-    assert (tmp_path / "owned").exists()  # elsewhere it would have
+    assert (tmp_path / "owned").exists()  # unpickling does run it
 
 
-def test_mapped_features_run_nothing(tmp_path: Path) -> None:
+def test_opening_forged_features_runs_no_code(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.array([[Bomb(tmp_path / "owned")]]), allow_pickle=True)
     with pytest.raises(TableError, match="expected real numbers, got dtype object"):
         open_features(tmp_path / "x.npy")
     assert not (tmp_path / "owned").exists()
 
 
-def test_a_folder_has_no_files_elsewhere(tmp_path: Path) -> None:
-    """Names of files are taken without their folders; a folder's own name is none."""
+def test_files_outside_the_folder_are_not_read(tmp_path: Path) -> None:
+    """Folders in file names are ignored, and names of folders are refused."""
     graph = MultiViewGraph({"a": 3, "b": 3}, {("a", "b"): np.eye(3)})
     model = PMvGE(2, max_steps=2).fit(graph)
     for name in ("..", "", ".", "/", "/etc/passwd", "../secret"):

@@ -1,4 +1,4 @@
-"""A model folder that was once written loads for ever, and says what it said then."""
+"""Model folders of all formats can be loaded and give the same answers."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from pmvge.storage import FORMAT
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 FOLDERS = sorted(FIXTURES.glob("model-format-*/"))
-# Vectors are float32, and another processor may sum in another order.
+# Vectors are float32, and processors differ in the order of summation.
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 
 
 @pytest.fixture(scope="module")
 def maker() -> ModuleType:
-    """The script that made the fixtures."""
+    """Import the script that made the fixtures."""
     spec = importlib.util.spec_from_file_location("make_model", FIXTURES / "make_model.py")
     assert spec is not None
     assert spec.loader is not None
@@ -36,7 +36,7 @@ def maker() -> ModuleType:
 
 
 def differences(found: object, expected: object, where: str = "") -> list[str]:
-    """Where two nested values differ: numbers by more than rounding, all else at all."""
+    """Return where two nested values differ. Numbers may differ by rounding."""
     if isinstance(expected, dict):
         assert isinstance(found, dict)
         keys = {*found, *expected}
@@ -44,7 +44,7 @@ def differences(found: object, expected: object, where: str = "") -> list[str]:
         return [line for part in parts for line in part]
     try:
         same = bool(np.allclose(found, expected, **CLOSE))
-    except TypeError:  # texts, or nothing
+    except TypeError:  # strings or None
         same = found == expected
     return [] if same else [f"{where}: {found} is not {expected}"]
 
@@ -56,13 +56,13 @@ def test_there_is_a_folder_of_every_format() -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_it_says_what_it_said(folder: Path, maker: ModuleType) -> None:
+def test_answers_are_unchanged(folder: Path, maker: ModuleType) -> None:
     expected = json.loads(folder.with_suffix(".json").read_text("utf-8"))
-    assert differences(maker.said(PMvGE.load(folder)), expected) == []
+    assert differences(maker.answers(PMvGE.load(folder)), expected) == []
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_its_links_and_labels_are_still_there(folder: Path, maker: ModuleType) -> None:
+def test_links_and_labels_are_read(folder: Path, maker: ModuleType) -> None:
     background, graph = load_background(folder), maker.graph()
     assert background is not None
     assert background.links.keys() == background.held_out.keys() == graph.links.keys()
@@ -75,13 +75,15 @@ def test_its_links_and_labels_are_still_there(folder: Path, maker: ModuleType) -
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_saved_again_it_is_the_same(folder: Path, maker: ModuleType, tmp_path: Path) -> None:
+def test_a_model_that_is_loaded_and_saved_is_the_same(
+    folder: Path, maker: ModuleType, tmp_path: Path
+) -> None:
     model = PMvGE.load(folder)
     model.save(tmp_path / "again", background=load_background(folder))
     again = PMvGE.load(tmp_path / "again")
     for view, Y in model.embeddings_.items():
         assert again.embeddings_[view].tobytes() == Y.tobytes()
-    assert json.dumps(maker.said(again)) == json.dumps(maker.said(model))
+    assert json.dumps(maker.answers(again)) == json.dumps(maker.answers(model))
     assert again.get_params(deep=False).keys() == model.get_params(deep=False).keys()
     old, new = (next(path.glob("weights-*")) for path in (folder, tmp_path / "again"))
     assert {k: v.tobytes() for k, v in load_file(new).items()} == {
@@ -90,7 +92,6 @@ def test_saved_again_it_is_the_same(folder: Path, maker: ModuleType, tmp_path: P
 
 
 def test_a_folder_of_a_later_format_is_refused(tmp_path: Path) -> None:
-    """It says who could read it, and reads nothing of it."""
     folder = tmp_path / "model"
     shutil.copytree(FOLDERS[-1], folder)
     manifest = json.loads((folder / "model.json").read_text("utf-8"))

@@ -1,6 +1,6 @@
-"""Long runs and many runs: memory stays where it is, threads end, files are closed.
+"""Long and repeated runs leak no memory, threads or open files.
 
-``make stress`` sets PMVGE_STRESS, which makes them as long as they should be able to get.
+``make stress`` sets PMVGE_STRESS for longer runs.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ SETTINGS: dict[str, Any] = {
 
 
 def resident() -> int:
-    """Bytes of memory in use."""
+    """Return the resident memory in bytes."""
     gc.collect()
     return int((PROC / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def held() -> dict[str, Any]:
-    """What a process can forget to give back: open files, mapped files, threads."""
+def open_resources() -> dict[str, Any]:
+    """Return the open files, mapped files and threads of this process."""
     gc.collect()
     files = [str(link.readlink()) for link in (PROC / "fd").iterdir() if link.is_symlink()]
     maps = {line.split()[-1] for line in (PROC / "maps").read_text().splitlines() if "/" in line}
@@ -72,9 +72,9 @@ def held() -> dict[str, Any]:
 
 
 def settled(before: dict[str, Any]) -> dict[str, Any]:
-    """What is held once threads that have ended are gone from the system's list, too."""
+    """Return the open resources, after waiting until ended threads have left /proc."""
     until = time.monotonic() + 10
-    while (after := held()) != before and time.monotonic() < until:
+    while (after := open_resources()) != before and time.monotonic() < until:
         time.sleep(0.1)
     return after
 
@@ -97,7 +97,7 @@ def tables() -> tuple[dict[str, Any], dict[tuple[str, str], Any]]:
 
 
 class Watched(torch.nn.Linear):
-    """An encoder that looks at the memory in use now and then."""
+    """An encoder that records the resident memory at intervals."""
 
     seen: ClassVar[list[int]] = []  # a fit works on a copy of the encoder
     every = STEPS // 20
@@ -114,8 +114,8 @@ class Watched(torch.nn.Linear):
 
 
 @pytest.mark.parametrize("scheme", ["block", "paper"] if FULL else ["block"])
-def test_steps_cost_no_memory(scheme: str) -> None:
-    """After the first quarter of them, when all buffers are there."""
+def test_steps_leak_no_memory(scheme: str) -> None:
+    """The first quarter of the steps may allocate buffers."""
     Watched.seen.clear()
     more = {"max_steps": STEPS, "scheme": scheme, "patience": 10**6, "learning_rate": 1e-4}
     PMvGE(**SETTINGS | more, encoder={"a": Watched()}).fit(MultiViewGraph(*tables()))
@@ -124,13 +124,13 @@ def test_steps_cost_no_memory(scheme: str) -> None:
     assert seen[-1] - seen[len(seen) // 4] < 4 * MEGABYTE
 
 
-def test_fits_leave_no_memory_behind(tmp_path: Path) -> None:
-    """Nor do saving, loading and searching; the first fits make what stays for good."""
+def test_fits_leak_no_memory(tmp_path: Path) -> None:
+    """Nor do saving, loading and searching. The first quarter of the fits may fill caches."""
     graph = MultiViewGraph(*tables())
     sizes = []
     for number in range(FITS):
         model = PMvGE(**SETTINGS | {"random_state": number}).fit(graph)
-        if number % 5 == 0:  # as files are synced, this takes time
+        if number % 5 == 0:  # syncing files is slow
             model.save(tmp_path / "model", background=Background.of(graph))
             load_background(tmp_path / "model")
         PMvGE.load(tmp_path / "model").search("a", graph.views["a"], among="c", k=3)
@@ -149,7 +149,7 @@ def mapped_graph(folder: Path) -> MultiViewGraph:
 
 
 def fit_mapped(folder: Path) -> None:
-    """Rows on disk are fetched by a thread."""
+    """Fit with rows on disk, which a thread reads."""
     PMvGE(**SETTINGS).fit(mapped_graph(folder))
 
 
@@ -160,7 +160,7 @@ def fit_with_checkpoints(folder: Path) -> None:
 
 
 def diverge(folder: Path) -> None:
-    """An error amid training, with a thread that fetches."""
+    """Raise an error during training while a thread reads rows."""
     settings = SETTINGS | {"learning_rate": 1e30, "clip_norm": None, "similarity": "inner"}
     with suppress(DivergedError):
         PMvGE(**settings).fit(mapped_graph(folder))
@@ -168,16 +168,19 @@ def diverge(folder: Path) -> None:
 
 
 def interrupt(folder: Path) -> None:
-    """Ctrl-C amid training."""
+    """Raise KeyboardInterrupt during training."""
 
-    class Tired(torch.nn.Linear):
+    class Interrupting(torch.nn.Linear):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             self.calls = getattr(self, "calls", 0) + self.training
             if self.calls > 5:
                 raise KeyboardInterrupt
             return super().forward(x)
 
-    settings = SETTINGS | {"checkpoint_dir": folder / "tired", "encoder": {"a": Tired(6, 4)}}
+    settings = SETTINGS | {
+        "checkpoint_dir": folder / "interrupted",
+        "encoder": {"a": Interrupting(6, 4)},
+    }
     with suppress(KeyboardInterrupt):
         PMvGE(**settings).fit(mapped_graph(folder))
         pytest.fail("this should have been interrupted")
@@ -200,12 +203,12 @@ def read_and_spill(folder: Path) -> None:
         {},
         folder,
     )
-    for _ in range(2):  # the second time what was spilled is opened
+    for _ in range(2):  # the second pass opens the cached features
         graph = read_tables(project, spill=folder / "spill").graph
-    next(read_rows(graph.tables, "u", "u.csv", folder=folder))  # and left at that
+    next(read_rows(graph.tables, "u", "u.csv", folder=folder))  # and abandon the iterator
 
 
-def read_nonsense(folder: Path) -> None:
+def read_invalid_files(folder: Path) -> None:
     (folder / "u.csv").write_text("u,x\n1,2\n1,3\n")
     for frames in ({"u": str(folder / "u.csv")}, {"u": str(folder / "none.csv")}):
         with suppress(PmvgeError):
@@ -219,27 +222,27 @@ def read_nonsense(folder: Path) -> None:
 
 WORK = [
     fit_mapped, fit_with_checkpoints, diverge, interrupt, save_and_load, read_and_spill,
-    read_nonsense,
+    read_invalid_files,
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("work", WORK, ids=lambda work: work.__name__)
-def test_files_and_threads_are_given_back(work: Callable[[Path], None], tmp_path: Path) -> None:
-    work(tmp_path)  # libraries have threads and files of their own, made when first used
-    before = held()
+def test_files_and_threads_are_closed(work: Callable[[Path], None], tmp_path: Path) -> None:
+    work(tmp_path)  # libraries open threads and files of their own on first use
+    before = open_resources()
     for _ in range(20 if FULL else 1):
         work(tmp_path)
     assert settled(before) == before
 
 
-def test_a_leak_would_be_seen(tmp_path: Path) -> None:
-    before = held()
+def test_leaks_are_detected(tmp_path: Path) -> None:
+    before = open_resources()
     graph = mapped_graph(tmp_path)
     stream = (tmp_path / "rows.npy").open("rb")
     done = threading.Event()
-    thread = threading.Thread(target=done.wait, name="lost")
+    thread = threading.Thread(target=done.wait, name="leaked")
     thread.start()
-    after = held()
+    after = open_resources()
     assert [key for key in before if before[key] != after[key]] == [*before]
     done.set()
     thread.join()

@@ -1,4 +1,4 @@
-"""The default settings do well without tuning: recovery, calibration, Cora."""
+"""Quality of the default settings: recovery, calibration, digits, Cora."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DATA = Path(os.environ.get("PMVGE_DATA", Path(__file__).parents[3] / "shared" / 
 
 
 def linear_world(signal: float, seed: int) -> tuple[MultiViewGraph, dict]:
-    """A graph drawn from linear encoders: well specified, for PMvGE can represent the truth."""
+    """Draw a graph from linear encoders, which PMvGE can represent."""
     rng = np.random.default_rng(seed)
     views = {"left": rng.normal(size=(1500, 20)), "right": rng.normal(size=(1000, 10))}
     maps = {
@@ -38,7 +38,7 @@ def linear_world(signal: float, seed: int) -> tuple[MultiViewGraph, dict]:
 
 
 @pytest.mark.parametrize("signal", [0.5, 0.65])
-def test_expected_weights_are_calibrated_on_new_nodes(signal):
+def test_expected_weights_of_new_entities_are_calibrated(signal):
     graph, maps = linear_world(signal, seed=0)
     split = hold_out_nodes(graph, {"left": 0.2, "right": 0.25}, np.random.default_rng(0))
     model = PMvGE(16, random_state=0).fit(split.train)
@@ -65,7 +65,7 @@ def test_block_training_is_as_good_as_all_pairs(similarity):
     assert auc["block"] > auc["truth"] - 0.04
 
 
-def test_the_papers_scheme_learns_too():
+def test_the_papers_scheme_learns():
     graph, maps = linear_world(0.65, seed=0)
     split = hold_out_nodes(graph, {"left": 0.2, "right": 0.25}, np.random.default_rng(0))
     settings = {"similarity": "inner", "batch_size": 2048, "learning_rate": 1e-3}
@@ -77,7 +77,7 @@ def test_the_papers_scheme_learns_too():
     assert found > 0.5 + 0.7 * (link_auc(W, truth) - 0.5)
 
 
-def test_digits_find_their_names_even_through_views_never_linked_to_them():
+def test_digits_find_their_names_across_views_without_links():
     train, test = load_digits()
     model = PMvGE(32, random_state=0).fit(train.graph)
     Y = model.embed_graph(test.graph)
@@ -95,10 +95,10 @@ def cora():
 
 
 @pytest.mark.skipif(
-    not (DATA / "cora").is_dir(), reason="Cora is not here: set PMVGE_DATA to a folder with 'cora'"
+    not (DATA / "cora").is_dir(), reason="needs Cora: set PMVGE_DATA to a folder with 'cora'"
 )
 class TestCora:
-    """The bounds are for means over splits, with K = 100 and the links as they are."""
+    """Bounds on means over splits, with K = 100 and unweighted links."""
 
     @staticmethod
     def splits(n: int):
@@ -106,7 +106,7 @@ class TestCora:
             order = np.random.default_rng(seed).permutation(n)
             yield seed, np.sort(order[: round(0.8 * n)]), np.sort(order[round(0.8 * n) :])
 
-    def test_setting_a_all_nodes_in_training(self, cora):
+    def test_setting_a_all_papers_in_training(self, cora):
         scores = []
         for seed, train, test in self.splits(len(cora.labels)):
             Y = PMvGE(100, random_state=seed).fit(cora.graph).embeddings_["paper"]
@@ -122,7 +122,7 @@ class TestCora:
         assert accuracy >= 0.79
         assert nmi >= 0.45
 
-    def test_setting_b_test_nodes_from_their_words_alone(self, cora):
+    def test_setting_b_test_papers_from_their_words(self, cora):
         scores = []
         for seed, train, test in self.splits(len(cora.labels)):
             model = PMvGE(100, random_state=seed).fit(cora.graph.subgraph({"paper": train}))

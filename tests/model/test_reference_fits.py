@@ -1,4 +1,4 @@
-"""Fits have the values that were committed, within rounding."""
+"""Fits reproduce the committed values within rounding."""
 
 from __future__ import annotations
 

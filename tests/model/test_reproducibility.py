@@ -1,4 +1,4 @@
-"""The same seed gives the same bits, and `fit` leaves the world as it found it."""
+"""The same seed gives bitwise equal results, and `fit` changes no global state."""
 
 import gc
 import hashlib
@@ -33,7 +33,7 @@ SETTINGS = {
 
 
 def tables(seed=0):
-    """Views and links, with weights, of a dense, a sparse and a featureless view."""
+    """Return a dense, a sparse and a featureless view with weighted links."""
     rng = np.random.default_rng(seed)
     views = {
         "b": rng.normal(size=(30, 4)),
@@ -53,7 +53,7 @@ def fit(graph, **settings):
 
 
 def bits(model):
-    """Everything that was learned, as one hash."""
+    """Return a hash of everything that was learned."""
     digest = hashlib.sha256()
     for view in sorted(model.embeddings_):
         digest.update(model.embeddings_[view].tobytes())
@@ -68,35 +68,35 @@ def bits(model):
 
 @pytest.mark.parametrize("scheme", ["block", "paper"])
 @pytest.mark.parametrize("similarity", ["inner", "cosine"])
-def test_one_seed_gives_the_same_bits_and_another_seed_others(scheme, similarity):
+def test_results_are_determined_by_the_seed(scheme, similarity):
     graph, settings = MultiViewGraph(*tables()), {"scheme": scheme, "similarity": similarity}
     first = bits(fit(graph, **settings))
     assert bits(fit(graph, **settings)) == first
     assert bits(fit(graph, **settings, random_state=8)) != first
 
 
-def test_the_seed_decides_over_the_first_weights_too():
+def test_the_seed_determines_the_initial_weights():
     graph, settings = MultiViewGraph(*tables()), {"max_steps": 1, "learning_rate": 1e-12}
     first, other = (fit(graph, **settings, random_state=seed).embeddings_ for seed in (7, 8))
     assert not np.allclose(first["b"], other["b"], atol=1e-3)
 
 
-def test_generators_in_one_state_are_one_seed():
+def test_generators_in_the_same_state_give_the_same_bits():
     graph = MultiViewGraph(*tables())
     kinds = (np.random.default_rng, np.random.RandomState)
     for kind in kinds:
         assert bits(fit(graph, random_state=kind(3))) == bits(fit(graph, random_state=kind(3)))
     generator = np.random.default_rng(3)
     first = bits(fit(graph, random_state=generator))
-    assert bits(fit(graph, random_state=generator)) != first  # it has moved on
+    assert bits(fit(graph, random_state=generator)) != first  # its state has changed
 
 
-def test_without_a_seed_every_fit_is_another():
+def test_without_a_seed_fits_differ():
     graph = MultiViewGraph(*tables())
     assert bits(fit(graph, random_state=None)) != bits(fit(graph, random_state=None))
 
 
-def test_two_processes_agree_to_the_bit(tmp_path):
+def test_two_processes_give_the_same_bits(tmp_path):
     views, links = tables()
     np.savez(tmp_path / "b.npz", **{"b": views["b"]}, **{"".join(k): v for k, v in links.items()})
     sparse.save_npz(tmp_path / "a.npz", views["a"])
@@ -112,7 +112,7 @@ model = PMvGE(**{SETTINGS!r}).fit(MultiViewGraph(views, links))
 for view in "abc":
     model.embeddings_[view].tofile(view)
 """
-    # Another hash seed: no order of a set or a dict may show.
+    # Another hash seed changes the order of sets.
     environment = os.environ | {"PYTHONHASHSEED": "12345"}
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, check=True)
     model = fit(MultiViewGraph(views, links))
@@ -148,7 +148,7 @@ columns = ["film", "tag"]
 
 
 def write_project(folder, seed):
-    """The same tables and project, with rows, keys and tables in an order of the seed's."""
+    """Write the same tables and project, with rows, keys and tables shuffled by the seed."""
     rng, order = np.random.default_rng(0), np.random.default_rng(seed)
     towns, words = ["Bonn", "Rome", "Oslo", "Kyiv", "Lima"], ["war", "love", "sea", "ship", "moon"]
     pairs = rng.integers((30, 20), size=(150, 2))  # some of them several times
@@ -170,7 +170,7 @@ def write_project(folder, seed):
 
 
 def answers(model):
-    """The bits of trained nodes, and of new rows, which the encoders have to embed."""
+    """Return a hash of the vectors of training entities and of new rows."""
     digest = hashlib.sha256()
     for _, Y in sorted(model.embeddings_.items()):
         digest.update(Y.tobytes())
@@ -180,7 +180,7 @@ def answers(model):
 
 
 def test_processes_with_other_hash_seeds_write_the_same_model(tmp_path):
-    """From tables to a folder; the order of rows, of keys and of tables does not show either."""
+    """The order of rows, keys and tables does not matter either."""
     script = f"""
 import hashlib, numpy as np, torch
 from pmvge import PMvGE
@@ -198,12 +198,12 @@ print(answers(model))
         start = partial(subprocess.Popen, cwd=tmp_path / seed, stdout=subprocess.PIPE, text=True)
         environment = os.environ | {"PYTHONHASHSEED": seed}
         running.append(start([sys.executable, "-c", script], env=environment))
-    told = [process.communicate()[0].strip() for process in running]
+    hashes = [process.communicate()[0].strip() for process in running]
     assert (tmp_path / "1" / "seen.csv").read_text() != (tmp_path / "2" / "seen.csv").read_text()
-    assert told[0] == told[1]
+    assert hashes[0] == hashes[1]
     models = [PMvGE.load(tmp_path / seed / "model") for seed in "12"]
-    assert [answers(model) for model in models] == told
-    # Files are named after their content; model.json and what it says of seconds aside.
+    assert [answers(model) for model in models] == hashes
+    # File names are hashes of the content, except model.json, which holds times.
     written = [{path.name for path in (tmp_path / seed / "model").iterdir()} for seed in "12"]
     assert written[0] == written[1]
     assert bits(models[0]) == bits(models[1])
@@ -220,7 +220,7 @@ def test_the_order_of_views_pairs_and_links_does_not_matter():
         order = rng.permutation(len(table[0]))
         shuffled[pair] = tuple(part[order] for part in table)
     rows, cols, weights = shuffled["b", "b"]
-    flip = (rows + cols) % 2 == 0  # undirected: a pair may stand in either order
+    flip = (rows + cols) % 2 == 0  # undirected: both orders of a pair are the same link
     shuffled["b", "b"] = (np.where(flip, cols, rows), np.where(flip, rows, cols), weights)
     other = MultiViewGraph(dict(reversed(views.items())), shuffled)
     assert bits(fit(other)) == bits(fit(MultiViewGraph(views, links)))
@@ -240,7 +240,7 @@ def test_repeated_links_add_up():
 
 
 def test_rows_of_one_link_add_up_to_the_same_bits_in_any_order():
-    """The sum of fractions depends on the order in which they are added: it is always one."""
+    """Rounding depends on the order of summation, so links are sorted first."""
     rng = np.random.default_rng(0)
     rows, cols = rng.integers(5, size=(2, 400))
     weights = rng.random(400)
@@ -257,10 +257,10 @@ def test_rows_of_one_link_add_up_to_the_same_bits_in_any_order():
     assert first.alpha_weight_["a", "b"] == pytest.approx(weights.sum(), rel=1e-12)
 
 
-# -- the world around -----------------------------------------------------------------------
+# -- global state ---------------------------------------------------------------------------
 
 
-def world():
+def global_state():
     return (
         torch.get_rng_state().tolist(),
         str(np.random.get_state()),  # noqa: NPY002
@@ -273,14 +273,14 @@ def world():
     )
 
 
-def test_fit_touches_no_global_state():
-    before = world()
+def test_fit_changes_no_global_state():
+    before = global_state()
     fit(MultiViewGraph(*tables()))
-    assert world() == before
+    assert global_state() == before
 
 
-def test_a_fit_that_fails_touches_no_global_state():
-    before = world()
+def test_a_failing_fit_changes_no_global_state():
+    before = global_state()
     with pytest.raises(DivergedError):
         fit(
             MultiViewGraph(*tables()),
@@ -289,10 +289,10 @@ def test_a_fit_that_fails_touches_no_global_state():
             learning_rate=1e3,
             clip_norm=None,
         )
-    assert world() == before
+    assert global_state() == before
 
 
-def test_what_others_draw_does_not_change_the_fit():
+def test_the_global_generator_does_not_affect_a_fit():
     graph = MultiViewGraph(*tables())
     first = bits(fit(graph))
     torch.rand(100)
@@ -305,7 +305,7 @@ def test_a_fitted_model_keeps_no_reference_to_the_data(encoder):
     X, S = rng.normal(size=(30, 4)).astype(np.float32), sparse.eye_array(20, 4, format="csr")
     graph = MultiViewGraph({"x": X, "s": S}, {("x", "s"): (np.arange(20), np.arange(20))})
     watched = [X, S.data, graph, graph.views["s"].data, graph.links["x", "s"].rows, graph.ids["x"]]
-    references = [weakref.ref(one) for one in watched]
+    references = [weakref.ref(part) for part in watched]
     model = fit(graph, encoder=encoder)
     del X, S, graph, watched
     gc.collect()
@@ -316,7 +316,7 @@ def test_a_fitted_model_keeps_no_reference_to_the_data(encoder):
 # -- the estimator --------------------------------------------------------------------------
 
 
-def test_parameters_are_stored_as_they_are_given():
+def test_parameters_are_stored_unchanged():
     encoder = {"a": nn.Linear(3, 4), "b": EncoderSpec("linear")}
     model = PMvGE(**SETTINGS, encoder=encoder)
     parameters = model.get_params()
@@ -333,7 +333,7 @@ def test_set_params_takes_effect_at_the_next_fit():
         model.set_params(components=3)
 
 
-def test_a_clone_has_the_settings_and_none_of_the_fit():
+def test_a_clone_has_the_parameters_and_is_not_fitted():
     views, links = tables()
     graph = MultiViewGraph(views, links)
     module = nn.Linear(4, 4)
@@ -353,7 +353,7 @@ def test_a_clone_keeps_modules_shared():
     assert np.array_equal(model.embed("a", views["a"]), model.embed("b", views["a"]))
 
 
-def test_a_second_fit_forgets_the_first():
+def test_a_second_fit_replaces_the_first():
     first, second = (
         MultiViewGraph(*tables(0)),
         MultiViewGraph({"x": 5, "y": 4}, {("x", "y"): ([0, 1], [1, 2])}),
@@ -365,7 +365,7 @@ def test_a_second_fit_forgets_the_first():
     assert model.alpha_.shape == (2, 2)
 
 
-def test_a_fit_that_fails_leaves_the_earlier_one():
+def test_a_failing_fit_keeps_the_earlier_one():
     graph = MultiViewGraph(*tables())
     model = fit(graph)
     before = bits(model)

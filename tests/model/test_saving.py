@@ -1,4 +1,4 @@
-"""A model that was saved and loaded is the model that was saved."""
+"""Saving and loading models."""
 
 import hashlib
 import itertools
@@ -15,7 +15,7 @@ from torch import nn
 from pmvge import EncoderSpec, MultiViewGraph, PMvGE, storage
 from pmvge.checks import NotFitted
 from pmvge.errors import StorageError
-from pmvge.model import of_one_save
+from pmvge.model import read_consistently
 
 SETTINGS = {
     "n_components": 4,
@@ -28,7 +28,7 @@ SETTINGS = {
 
 
 class Own(nn.Module):
-    """A module of the user's, with a buffer besides its weights."""
+    """A user-defined module with buffers besides its weights."""
 
     def __init__(self, n_in=4):
         super().__init__()
@@ -39,7 +39,7 @@ class Own(nn.Module):
 
 
 class Tied(nn.Module):
-    """One matrix under two names."""
+    """A module with one matrix under two names."""
 
     def __init__(self):
         super().__init__()
@@ -51,7 +51,7 @@ class Tied(nn.Module):
 
 
 def make_graph(names=("a", "b", "s", "t"), ids=None):
-    """Two dense views of one dimension, a sparse one, and a featureless one."""
+    """Return a graph with two dense views of equal width, a sparse and a featureless view."""
     rng = np.random.default_rng(0)
     a, b, s, t = names
     views = {
@@ -91,7 +91,7 @@ def assert_same(loaded, model, graph):
     assert loaded.log_likelihood(graph) == model.log_likelihood(graph)
 
 
-# -- what comes back ------------------------------------------------------------------------
+# -- round trips ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def assert_same(loaded, model, graph):
     ],
     ids=str,
 )
-def test_a_loaded_model_is_the_saved_one_to_the_bit(graph, tmp_path, settings):
+def test_a_loaded_model_is_bitwise_equal(graph, tmp_path, settings):
     model = fit(graph, **settings)
     model.save(tmp_path / "model")
     loaded = PMvGE.load(str(tmp_path / "model"))
@@ -119,7 +119,7 @@ def test_a_loaded_model_is_the_saved_one_to_the_bit(graph, tmp_path, settings):
     assert np.array_equal(loaded.fit(graph).embeddings_["a"], model.embeddings_["a"])
 
 
-def test_encoder_settings_come_back(graph, tmp_path):
+def test_the_encoder_parameter_is_saved(graph, tmp_path):
     encoder = {"a": EncoderSpec("mlp", (3, 2), dropout=0.1), "b": "linear"}
     fit(graph, encoder=encoder).save(tmp_path)
     assert PMvGE.load(tmp_path).encoder == encoder
@@ -164,7 +164,7 @@ def test_views_may_have_any_name(tmp_path, names):
     model = fit(graph)
     model.save(tmp_path / "model")
     assert_same(PMvGE.load(tmp_path / "model"), model, graph)
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]  # nothing strayed
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]  # no files outside the folder
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_views_may_have_any_name(tmp_path, names):
     ],
     ids=["strings", "integers", "letters"],
 )
-def test_ids_of_either_kind_come_back(tmp_path, ids):
+def test_integer_and_string_ids_are_saved(tmp_path, ids):
     graph = make_graph(ids=ids)
     model = fit(graph)
     model.save(tmp_path)
@@ -200,7 +200,7 @@ def test_a_loaded_model_can_be_saved_again(graph, tmp_path):
     model.save(tmp_path / "one")
     PMvGE.load(tmp_path / "one").save(tmp_path / "two")
     ours, theirs = (sorted(p.name for p in (tmp_path / n).iterdir()) for n in ("one", "two"))
-    assert ours == theirs  # names are made of the content
+    assert ours == theirs  # file names are hashes of the content
 
 
 def test_a_model_that_is_not_fitted_cannot_be_saved(tmp_path):
@@ -215,10 +215,10 @@ def test_a_folder_holds_no_code(graph, tmp_path):
     assert suffixes == [".json", *[".parquet"] * 4, ".safetensors"]
     for path in tmp_path.iterdir():
         assert b"cpickle" not in path.read_bytes().lower()
-        assert path.read_bytes()[:1] != b"\x80"  # how a pickle begins
+        assert path.read_bytes()[:1] != b"\x80"  # the first byte of a pickle
 
 
-# -- a folder that is saved anew while it is read -------------------------------------------
+# -- saves during a read --------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -226,7 +226,7 @@ def two(graph):
     return fit(graph), fit(graph, random_state=1)
 
 
-def test_all_is_read_again_if_a_save_came_between(two, tmp_path):
+def test_a_save_during_a_read_repeats_the_read(two, tmp_path):
     old, new = two
     old.save(tmp_path)
     seeds = []
@@ -237,11 +237,11 @@ def test_all_is_read_again_if_a_save_came_between(two, tmp_path):
         new.save(folder)
         return model.random_state, PMvGE.load(folder).random_state
 
-    assert of_one_save(tmp_path, read) == (1, 1)
+    assert read_consistently(tmp_path, read) == (1, 1)
     assert seeds == [0, 1]
 
 
-def test_so_it_is_if_files_are_gone(two, tmp_path):
+def test_files_removed_by_a_save_repeat_the_read(two, tmp_path):
     old, new = two
     old.save(tmp_path)
 
@@ -250,10 +250,10 @@ def test_so_it_is_if_files_are_gone(two, tmp_path):
         new.save(folder)
         return storage.read_tensors(parts["weights.safetensors"])
 
-    assert of_one_save(tmp_path, read).keys() == new._fitted.network.state_dict().keys()
+    assert read_consistently(tmp_path, read).keys() == new._fitted.network.state_dict().keys()
 
 
-def test_load_reads_again_if_files_are_gone(two, tmp_path, monkeypatch):
+def test_load_repeats_the_read_if_files_were_removed(two, tmp_path, monkeypatch):
     old, new = two
     old.save(tmp_path)
     read_tensors = storage.read_tensors
@@ -268,8 +268,8 @@ def test_load_reads_again_if_files_are_gone(two, tmp_path, monkeypatch):
     assert PMvGE.load(tmp_path).random_state == 1
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")
-def test_a_pipe_is_not_waited_for(two, tmp_path):
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_a_pipe_is_refused_without_reading_it(two, tmp_path):
     two[0].save(tmp_path)
     (tmp_path / "model.json").unlink()
     os.mkfifo(tmp_path / "model.json")
@@ -277,7 +277,7 @@ def test_a_pipe_is_not_waited_for(two, tmp_path):
         PMvGE.load(tmp_path)
 
 
-def test_an_error_of_a_folder_that_stays_is_told_at_once(two, tmp_path):
+def test_errors_of_an_unchanged_folder_are_raised_at_once(two, tmp_path):
     two[0].save(tmp_path)
     next(tmp_path.glob("weights*")).unlink()
     reads = []
@@ -287,59 +287,59 @@ def test_an_error_of_a_folder_that_stays_is_told_at_once(two, tmp_path):
         return PMvGE.load(folder)
 
     with pytest.raises(StorageError, match=r"damaged model: weights-.* is missing"):
-        of_one_save(tmp_path, read)
+        read_consistently(tmp_path, read)
     with pytest.raises(StorageError, match=r"gone: not a pmvge model"):
-        of_one_save(tmp_path / "gone", read)
+        read_consistently(tmp_path / "gone", read)
     assert len(reads) == 2
 
 
-@pytest.mark.parametrize("trouble", [None, StorageError("damaged")])
-def test_saves_without_an_end_are_told(two, tmp_path, trouble):
+@pytest.mark.parametrize("error", [None, StorageError("damaged")])
+def test_endless_saves_are_an_error(two, tmp_path, error):
     two[0].save(tmp_path)
     turns = itertools.cycle([two[1], two[0]])
 
     def read(folder):
         next(turns).save(folder)
-        if trouble:
-            raise trouble
+        if error:
+            raise error
 
-    with pytest.raises(StorageError, match="was saved anew each of the 5 times that it was read"):
-        of_one_save(tmp_path, read)
-
-
-# -- modules of the user's own --------------------------------------------------------------
+    with pytest.raises(StorageError, match="the model changed during all 5 attempts to read it"):
+        read_consistently(tmp_path, read)
 
 
-def test_a_module_of_ones_own_is_given_back_to_load(graph, tmp_path):
+# -- user-defined modules -------------------------------------------------------------------
+
+
+def test_user_defined_modules_are_passed_to_load(graph, tmp_path):
     model = fit(graph, encoder={"a": Own(), "s": Own(40)})
     model.save(tmp_path)
     fresh = {"a": Own(), "s": Own(40)}
     before = fresh["a"].layers[0].weight.clone()
     loaded = PMvGE.load(tmp_path, encoders=fresh)
     assert_same(loaded, model, graph)
-    assert torch.equal(fresh["a"].layers[0].weight, before)  # a copy has the weights
+    assert torch.equal(fresh["a"].layers[0].weight, before)  # the weights are loaded into a copy
     assert loaded.encoder["a"] is fresh["a"]
 
 
-def test_without_the_module_load_says_which_and_where_it_came_from(graph, tmp_path):
+def test_a_missing_module_is_named_with_its_import_path(graph, tmp_path):
     fit(graph, encoder={"a": Own(), "s": Own(40)}).save(tmp_path)
     path = rf"{Own.__module__}\.Own".replace("..", r"\..")
     with pytest.raises(StorageError, match=rf"encoder of view 'a'.*{path}.*load\(path, encoders="):
         PMvGE.load(tmp_path)
-    with pytest.raises(StorageError, match="encoder of view 's' is a module of your own"):
+    with pytest.raises(StorageError, match="encoder of view 's' is a user-defined module"):
         PMvGE.load(tmp_path, encoders={"a": Own()})
 
 
 @pytest.mark.parametrize("wrong", [nn.Linear(4, 4), Own(5)])
-def test_another_module_is_refused(graph, tmp_path, wrong):
+def test_a_module_with_other_weights_is_refused(graph, tmp_path, wrong):
     fit(graph, encoder={"a": Own()}).save(tmp_path)
     with pytest.raises(StorageError, match="the weights do not fit the encoders"):
         PMvGE.load(tmp_path, encoders={"a": wrong})
 
 
-def test_a_module_for_a_view_that_is_not_there_is_refused(graph, tmp_path):
+def test_a_module_for_an_unknown_view_is_refused(graph, tmp_path):
     fit(graph, encoder={"a": Own()}).save(tmp_path)
-    with pytest.raises(StorageError, match="encoders: the model has no view 'A'"):
+    with pytest.raises(StorageError, match="encoders: unknown view 'A': expected one of 'a'"):
         PMvGE.load(tmp_path, encoders={"a": Own(), "A": Own()})
 
 
@@ -356,7 +356,7 @@ def test_a_shared_module_stays_shared(graph, tmp_path, given):
     assert np.array_equal(again.embed("a", X), again.embed("b", X))
 
 
-def test_one_module_for_all_views_comes_back(tmp_path):
+def test_one_module_for_all_views_is_restored(tmp_path):
     rng = np.random.default_rng(0)
     views = {"a": rng.normal(size=(9, 4)), "b": rng.normal(size=(9, 4))}
     graph = MultiViewGraph(views, {("a", "b"): (np.arange(9), np.arange(9))})
@@ -367,7 +367,7 @@ def test_one_module_for_all_views_comes_back(tmp_path):
     assert loaded.encoder is fresh
 
 
-def test_tied_weights_come_back(graph, tmp_path):
+def test_tied_weights_are_restored(graph, tmp_path):
     model = fit(graph, encoder={"a": Tied()})
     model.save(tmp_path)
     assert_same(PMvGE.load(tmp_path, encoders={"a": Tied()}), model, graph)
@@ -405,7 +405,7 @@ def set_to(value, *path):
         (set_to(5, "n_components"), "the weights do not fit the encoders"),
         (set_to("cosine", "similarity"), "the weights do not fit the encoders"),
         (set_to([9], "views", "a", "encoder", "spec", "hidden_sizes"), "the weights do not fit"),
-        (set_to(31, "views", "a", "n"), r"view 'a' should have 31 x 4 embeddings, .* \(30, 4\)"),
+        (set_to(31, "views", "a", "n"), r"view 'a': expected shape \(31, 4\), got \(30, 4\)"),
         (set_to(None, "views", "a", "row_shape"), "featureless view takes the encoder 'lookup'"),
         (set_to("magic", "views", "a", "encoder", "spec", "kind"), "unknown encoder 'magic'"),
         (set_to(-1, "views", "a", "row_shape"), "damaged model"),
@@ -421,10 +421,10 @@ def set_to(value, *path):
         (lambda manifest: manifest["files"].pop("embeddings-a.parquet"), "damaged model"),
     ],
 )
-def test_tampered_shapes_are_refused(graph, tmp_path, change, says):
+def test_changed_manifests_are_refused(graph, tmp_path, change, says):
     fit(graph, similarity="inner").save(tmp_path)
     tamper(tmp_path, lambda manifest: None)
-    PMvGE.load(tmp_path)  # signing it again does no harm
+    PMvGE.load(tmp_path)  # a recomputed checksum is accepted
     tamper(tmp_path, change)
     with pytest.raises(StorageError, match=says):
         PMvGE.load(tmp_path)
@@ -432,7 +432,7 @@ def test_tampered_shapes_are_refused(graph, tmp_path, change, says):
 
 @pytest.mark.parametrize("part", ["weights.safetensors", "embeddings-a.parquet"])
 @pytest.mark.parametrize("data", [b"", b"x" * 1000, None], ids=["empty", "noise", "half"])
-def test_files_of_another_format_are_refused(graph, tmp_path, part, data):
+def test_damaged_data_files_are_refused(graph, tmp_path, part, data):
     fit(graph).save(tmp_path)
     entry = json.loads((tmp_path / "model.json").read_text())["files"][part]
     path = tmp_path / entry["name"]
@@ -446,7 +446,7 @@ def test_files_of_another_format_are_refused(graph, tmp_path, part, data):
 
 
 @pytest.mark.parametrize("name", ["missing", "empty", "file"])
-def test_what_is_not_a_model_is_refused(tmp_path, name):
+def test_a_path_without_a_model_is_refused(tmp_path, name):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match=rf"{name}: not a pmvge model: there is no model\.json"):

@@ -1,7 +1,7 @@
-"""Numbers under stress: training ends with finite results, or with the error that says why not.
+"""Numerical stress: training gives finite results, or raises DivergedError.
 
-The matrix below is every trouble in every scheme, similarity and kind of view, in a few steps each.
-``make stress`` sets PMVGE_STRESS, which makes the large ones as large as they may get.
+Every difficult graph is fitted with every scheme, similarity and kind of view, for a few steps.
+``make stress`` sets PMVGE_STRESS for more steps and larger graphs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pmvge import MultiViewGraph, PMvGE
 from pmvge.errors import DivergedError
 
 FULL = bool(os.environ.get("PMVGE_STRESS"))
-HUB = 1_000_000 if FULL else 10_000  # links of one node
+HUB = 1_000_000 if FULL else 10_000  # links of one entity
 KINDS = ("dense", "sparse", "featureless")
 SETTINGS: dict[str, Any] = {
     "n_components": 4,
@@ -37,12 +37,12 @@ Case = tuple[Views, dict[tuple[str, str], Any], dict[str, Any]]  # views, links,
 
 
 def rows(kind: str, X: NDArray[np.float64]) -> Any:
-    """Features as a view of the kind; without any, the number of nodes."""
+    """Return features as a view of the kind; the number of entities if featureless."""
     return {"dense": X, "sparse": sparse.csr_array(X), "featureless": len(X)}[kind]
 
 
 def features(n: int, p: int = 5, seed: int = 0) -> NDArray[np.float64]:
-    """Numbers around 0, a third of them 0."""
+    """Draw normal features, a third of them set to 0."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n, p)) * (rng.random((n, p)) > 1 / 3)
 
@@ -60,7 +60,7 @@ def two_views(
     change: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
     **settings: Any,
 ) -> Case:
-    """Links between two views, and within the first."""
+    """Return links between two views, and within the first."""
     X, Z = features(40) * scale, features(25, 3, 1) * scale
     X, Z = (part if change is None else change(part) for part in (X, Z))
     between, within = pairs(40, 25, 120), pairs(20, 20, 60, 1)
@@ -72,7 +72,7 @@ def two_views(
     return {"a": rows(kind, X), "b": rows(kind, Z)}, links, settings
 
 
-# -- the troubles ---------------------------------------------------------------------------
+# -- difficult graphs -----------------------------------------------------------------------
 
 
 def tiny_weights(kind: str) -> Case:
@@ -83,7 +83,7 @@ def huge_weights(kind: str) -> Case:
     return two_views(kind, weights=1e12)
 
 
-def weights_of_all_sizes(kind: str) -> Case:
+def weights_of_all_magnitudes(kind: str) -> Case:
     return two_views(kind, weights=10.0 ** np.linspace(-12, 12, 120))
 
 
@@ -95,16 +95,16 @@ def huge_features(kind: str) -> Case:
     return two_views(kind, scale=1e6)
 
 
-def tiny_features_as_they_are(kind: str) -> Case:
+def tiny_unscaled_features(kind: str) -> Case:
     return two_views(kind, scale=1e-6, standardize=False)
 
 
-def huge_features_as_they_are(kind: str) -> Case:
+def huge_unscaled_features(kind: str) -> Case:
     return two_views(kind, scale=1e6, standardize=False)
 
 
 def a_hub(kind: str) -> Case:
-    """One node with all the links there are, each to another node."""
+    """Return links from one entity to every entity of the other view."""
     X, n = features(3), HUB
     other = {"dense": features(n, 2), "sparse": None, "featureless": n}[kind]
     if other is None:
@@ -114,7 +114,7 @@ def a_hub(kind: str) -> Case:
 
 
 def duplicates(kind: str) -> Case:
-    """Every row of a table three times, every node like every other of its view."""
+    """Return links that are repeated three times, and views of equal entities."""
     i, j = (np.tile(part, 3) for part in pairs(40, 25, 100))
     X, Z = np.tile(features(1), (40, 1)), np.tile(features(1, 3, 1), (25, 1))
     return {"a": rows(kind, X), "b": rows(kind, Z)}, {("a", "b"): (i, j)}, {}
@@ -132,7 +132,7 @@ def rows_of_zeros(kind: str) -> Case:
     return two_views(kind, change=lambda X: X * (np.arange(len(X)) % 2)[:, None])
 
 
-def nothing_but_zeros(kind: str) -> Case:
+def only_zeros(kind: str) -> Case:
     return two_views(kind, change=np.zeros_like)
 
 
@@ -141,13 +141,13 @@ def a_single_link(kind: str) -> Case:
     return {"a": rows(kind, features(8)), "b": rows(kind, features(5, 3, 1))}, links, {}
 
 
-def views_of_one_node(kind: str) -> Case:
+def views_of_one_entity(kind: str) -> Case:
     views = {"a": rows(kind, features(1) + 1.0), "b": rows(kind, features(1, 3, 1) + 1.0)}
     return views, {("a", "b"): ([0], [0], [2.0])}, {}
 
 
 def twenty_views(kind: str) -> Case:
-    """Of 210 pairs of views, 20 are known."""
+    """Return links of 20 out of 210 view pairs."""
     views = {f"v{d:02}": rows(kind, features(6 + d, 2 + d, d)) for d in range(20)}
     names = sorted(views)
     links = {(names[d], names[d + 1]): pairs(6 + d, 7 + d, 30, d) for d in range(19)} | {
@@ -160,23 +160,23 @@ def more_components_than_dimensions(kind: str) -> Case:
     return two_views(kind, n_components=96)
 
 
-def far_too_fast(kind: str) -> Case:
+def large_learning_rate(kind: str) -> Case:
     return two_views(kind, learning_rate=1e3, clip_norm=None)
 
 
-def absurdly_fast(kind: str) -> Case:
+def huge_learning_rate(kind: str) -> Case:
     return two_views(kind, learning_rate=1e30, clip_norm=None, weights=1e6)
 
 
-TROUBLES = (
-    tiny_weights, huge_weights, weights_of_all_sizes, tiny_features, huge_features,
-    tiny_features_as_they_are, huge_features_as_they_are, a_hub, duplicates, constant_columns,
-    only_constant_columns, rows_of_zeros, nothing_but_zeros, a_single_link, views_of_one_node,
-    twenty_views, more_components_than_dimensions, far_too_fast, absurdly_fast,
+CASES = (
+    tiny_weights, huge_weights, weights_of_all_magnitudes, tiny_features, huge_features,
+    tiny_unscaled_features, huge_unscaled_features, a_hub, duplicates, constant_columns,
+    only_constant_columns, rows_of_zeros, only_zeros, a_single_link, views_of_one_entity,
+    twenty_views, more_components_than_dimensions, large_learning_rate, huge_learning_rate,
 )  # fmt: skip
-# These may end in the error that training diverged; all others have finite results.
-MAY_DIVERGE = {huge_features_as_they_are, far_too_fast, absurdly_fast}
-MATRIX = list(product(TROUBLES, ("block", "paper"), ("inner", "cosine"), KINDS))
+# These may raise DivergedError; all others must give finite results.
+MAY_DIVERGE = {huge_unscaled_features, large_learning_rate, huge_learning_rate}
+MATRIX = list(product(CASES, ("block", "paper"), ("inner", "cosine"), KINDS))
 
 
 def fitted(
@@ -188,7 +188,7 @@ def fitted(
     return PMvGE(**SETTINGS | both | settings | more).fit(graph), graph
 
 
-def nodes(graph: MultiViewGraph, view: str) -> Any:
+def rows_or_ids(graph: MultiViewGraph, view: str) -> Any:
     X = graph.views[view]
     return graph.ids[view] if X is None else X
 
@@ -197,58 +197,58 @@ def assert_finite(model: PMvGE, graph: MultiViewGraph) -> None:
     for view, Y in model.embeddings_.items():
         assert Y.shape == (graph.sizes[view], model.n_components)
         assert np.isfinite(Y).all(), view
-        assert np.isfinite(model.embed(view, nodes(graph, view))).all(), view
+        assert np.isfinite(model.embed(view, rows_or_ids(graph, view))).all(), view
     assert np.isfinite([*model.log_alpha_.values()]).all()
     assert np.isfinite([record.loss for record in model.history_]).all()
     a, b = next(iter(graph.links))
-    ids, expected = model.search(a, nodes(graph, a)[:1], among=b, k=1)
+    ids, expected = model.search(a, rows_or_ids(graph, a)[:1], among=b, k=1)
     assert ids[0, 0] in graph.ids[b]
     assert expected[0, 0] >= 0
 
 
 def assert_calibrated(model: PMvGE, graph: MultiViewGraph) -> None:
-    """Alpha makes the expected weights of a pair add up to the weight that was seen."""
+    """The expected weights of a view pair add up to its observed weight."""
     for (a, b), links in graph.links.items():
-        expected = model.intensity(a, nodes(graph, a), b, nodes(graph, b))
+        expected = model.intensity(a, rows_or_ids(graph, a), b, rows_or_ids(graph, b))
         within = np.triu(expected, 1) if a == b else expected
         assert within.sum() == pytest.approx(links.total, rel=1e-3), (a, b)
 
 
 @pytest.mark.parametrize(
-    ("trouble", "scheme", "similarity", "kind"),
+    ("make", "scheme", "similarity", "kind"),
     MATRIX,
-    ids=["-".join([one[0].__name__, *one[1:]]) for one in MATRIX],
+    ids=["-".join([make.__name__, *rest]) for make, *rest in MATRIX],
 )
-def test_results_are_finite_or_the_error_says_why(
-    trouble: Callable[[str], Case], scheme: str, similarity: str, kind: str
+def test_results_are_finite_or_training_diverges(
+    make: Callable[[str], Case], scheme: str, similarity: str, kind: str
 ) -> None:
-    if trouble in MAY_DIVERGE:
+    if make in MAY_DIVERGE:
         with suppress(DivergedError):
-            assert_finite(*fitted(trouble(kind), scheme, similarity))
+            assert_finite(*fitted(make(kind), scheme, similarity))
         return
-    model, graph = fitted(trouble(kind), scheme, similarity)
+    model, graph = fitted(make(kind), scheme, similarity)
     assert_finite(model, graph)
     assert_calibrated(model, graph)
 
 
-def test_some_of_them_do_diverge() -> None:
-    for trouble in MAY_DIVERGE:
+def test_some_cases_diverge() -> None:
+    for make in MAY_DIVERGE:
         with pytest.raises(DivergedError, match=r"training diverged.* smaller learning_rate"):
-            fitted(trouble("dense"), "paper", "inner")
+            fitted(make("dense"), "paper", "inner")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("similarity", ["inner", "cosine"])
 @pytest.mark.parametrize("scheme", ["block", "paper"])
-def test_the_last_step_counts_too(scheme: str, similarity: str, kind: str) -> None:
-    """No loss is computed after it, but what it leads to is looked at."""
+def test_the_last_step_is_checked(scheme: str, similarity: str, kind: str) -> None:
+    """No loss is computed after the last step, but the vectors are checked."""
     case = two_views(kind, learning_rate=1e38, clip_norm=None, max_steps=1, patience=None)
     with pytest.raises(DivergedError, match=r"training diverged.* not finite"):
         fitted(case, scheme, similarity)
 
 
-def test_weights_may_be_measured_in_any_unit() -> None:
-    """The profile likelihood does not know the unit: only alpha does, by that very factor."""
+def test_vectors_do_not_depend_on_the_unit_of_weights() -> None:
+    """The profile likelihood is independent of the unit; alpha is proportional to it."""
     models = [fitted(two_views("dense", weights=unit))[0] for unit in (1.0, 2.0**-40, 2.0**40)]
     for model, unit in zip(models[1:], (2.0**-40, 2.0**40), strict=True):
         for view, Y in model.embeddings_.items():
@@ -256,8 +256,8 @@ def test_weights_may_be_measured_in_any_unit() -> None:
         np.testing.assert_allclose(model.alpha_, unit * models[0].alpha_, rtol=1e-12)
 
 
-def test_features_may_be_measured_in_any_unit() -> None:
-    """Standardised, they are the same numbers up to rounding."""
+def test_vectors_do_not_depend_on_the_unit_of_features() -> None:
+    """Standardised features are the same up to rounding."""
     models = [fitted(two_views("dense", scale=unit))[0] for unit in (1.0, 2.0**-20, 2.0**20)]
     for model in models[1:]:
         for view, Y in model.embeddings_.items():

@@ -1,4 +1,4 @@
-"""A pytest plugin: mutmut 3.8 reads a private name that pytest 9.2 has no more."""
+"""A pytest plugin: mutmut 3.8 reads `item._nodeid`, which pytest 9.2 has removed."""
 
 
 def pytest_collection_modifyitems(items):

@@ -1,3 +1,5 @@
+"""Escaping and formatting of text for pages."""
+
 from __future__ import annotations
 
 import html
@@ -10,7 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmvge.pages import count, duration, escaped, number, plot_text, script_json, shown
+from pmvge.pages import (
+    display_text,
+    escape_html,
+    format_count,
+    format_duration,
+    format_number,
+    plot_text,
+    script_json,
+)
 
 VALUES = st.recursive(
     st.text() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.none(),
@@ -19,34 +29,41 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_json_in_a_script_says_the_same_and_nothing_to_html(value: Any) -> None:
+def test_json_in_a_script_keeps_its_value_and_has_no_html(value: Any) -> None:
     text = script_json(value)
     assert json.loads(text) == value
     assert text.isascii()
     assert not set("<>&") & set(text)
 
 
-def test_numbers_that_json_does_not_know_are_null() -> None:
+def test_numbers_that_are_not_finite_become_null() -> None:
     values = {"a": np.array([1.0, np.nan]), "b": (np.float32(np.inf), np.int64(3))}
     assert json.loads(script_json(values)) == {"a": [1.0, None], "b": [None, 3]}
 
 
 @given(st.text(st.characters()) | st.integers())
-def test_ids_come_out_whole_in_one_line(value: str | int) -> None:
-    text = shown(value, 30)
+def test_ids_are_shown_in_one_line_and_escaped(value: str | int) -> None:
+    text = display_text(value, 30)
     assert len(text) <= 30
     assert not re.search("[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]", text)
     assert text.encode("utf-8").decode() == text
-    assert html.unescape(escaped(value, 30)) == text
-    assert not set("<>\"'") & set(escaped(value, 30))
+    assert html.unescape(escape_html(value, 30)) == text
+    assert not set("<>\"'") & set(escape_html(value, 30))
+
+
+def test_long_texts_are_cut_unless_there_is_no_limit() -> None:
+    assert display_text("a" * 100) == "a" * 79 + "…"
+    assert escape_html("<" * 100, None) == "&lt;" * 100
 
 
 @given(st.text())
-def test_text_in_figures_has_no_tags_and_only_entities_that_plotly_knows(value: str) -> None:
+def test_text_in_figures_has_no_tags_and_only_entities_that_plotly_decodes(value: str) -> None:
     text = plot_text(value)
     assert not set("<>") & set(text)
     # plotly.js decodes these three, and shows &quot; as it is.
-    assert text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") == shown(value, 40)
+    assert text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") == display_text(
+        value, 40
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,16 +82,19 @@ def test_text_in_figures_has_no_tags_and_only_entities_that_plotly_knows(value: 
         ("word", "word"),
     ],
 )
-def test_numbers_are_written_to_be_read(value: Any, text: str) -> None:
-    assert number(value) == text
+def test_numbers_are_formatted(value: Any, text: str) -> None:
+    assert format_number(value) == text
 
 
-def test_durations_and_counts() -> None:
-    assert [duration(s) for s in (1.26, 59, 125, 12_000)] == [
+def test_durations_and_counts_are_formatted() -> None:
+    assert [format_duration(s) for s in (1.26, 59, 125, 12_000)] == [
         "1.3 s",
         "59 s",
         "2 min 5 s",
         "3 h 20 min",
     ]
-    assert (count(1, "entity"), count(2000, "entity")) == ("1 entity", "2,000 entities")
-    assert (count(1, "link"), count(2, "link")) == ("1 link", "2 links")
+    assert (format_count(1, "entity"), format_count(2000, "entity")) == (
+        "1 entity",
+        "2,000 entities",
+    )
+    assert (format_count(1, "link"), format_count(2, "link")) == ("1 link", "2 links")

@@ -1,4 +1,4 @@
-"""Models to report on, and a real browser, driven over a pipe: nothing to install."""
+"""Fixtures: models to report on, and a real browser controlled over a pipe."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from pmvge import MultiViewGraph, PMvGE
 from pmvge.graph import hold_out_links
 from pmvge.model import Background
 
-PATIENCE = 120.0  # seconds; a busy machine is slow, not wrong
+TIMEOUT = 120.0  # seconds, long enough for a busy machine
 
-# The browser reads its file 3 and writes its file 4; either may be the number of the other end.
-PLUG_IN = """
+# The browser reads from file descriptor 3 and writes to 4. Duplicate both ends first: the pipes
+# may already use these numbers.
+CONNECT_PIPES = """
 import fcntl, os, sys
 ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
 os.dup2(ends[0], 3)
@@ -36,7 +37,7 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 
 class Chromium:
-    """Headless Chromium and its debugging protocol: JSON messages that end in a zero byte."""
+    """Headless Chromium, controlled by its debugging protocol: JSON messages, zero-terminated."""
 
     def __init__(self, program: str, profile: Path) -> None:
         self.profile = profile
@@ -44,7 +45,7 @@ class Chromium:
         self.from_browser, from_browser = os.pipe()
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"]
         options += ["--no-first-run", "--disable-background-networking", "--disable-dev-shm-usage"]
-        command = [sys.executable, "-c", PLUG_IN, str(from_us), str(from_browser)]
+        command = [sys.executable, "-c", CONNECT_PIPES, str(from_us), str(from_browser)]
         command += [program, *options, f"--user-data-dir={profile}"]
         self.process = subprocess.Popen(
             command,
@@ -63,13 +64,13 @@ class Chromium:
             self.send(f"{domain}.enable")
 
     def send(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Ask, and wait for the answer; what happens meanwhile is kept in ``events``."""
+        """Send a command and return its result; events in between are added to ``events``."""
         self.last += 1
         message: dict[str, Any] = {"id": self.last, "method": method, "params": parameters}
         if self.session:
             message["sessionId"] = self.session
         os.write(self.to_browser, json.dumps(message).encode() + b"\0")
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while True:
             answer = self._receive(until)
             if answer.get("id") == self.last:
@@ -80,15 +81,15 @@ class Chromium:
     def _receive(self, until: float) -> dict[str, Any]:
         while b"\0" not in self.buffer:
             ready, _, _ = select.select([self.from_browser], [], [], until - time.monotonic())
-            assert ready, "the browser does not answer"
+            assert ready, "the browser does not respond"
             part = os.read(self.from_browser, 1 << 20)
-            assert part, "the browser has gone"
+            assert part, "the browser has exited"
             self.buffer += part
         message, _, self.buffer = self.buffer.partition(b"\0")
         return dict(json.loads(message))
 
     def run(self, script: str) -> Any:
-        """The value of an expression in the page; of a promise, what it comes to."""
+        """Return the value of an expression in the page, or of the promise that it gives."""
         answer = self.send(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
         )
@@ -96,22 +97,22 @@ class Chromium:
         return answer["result"].get("value")
 
     def open(self, path: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
-        """Load a page on a screen of this size, and wait until its figures are drawn."""
+        """Load a page on a screen of this size and wait until its figures are drawn."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1}
         self.send("Emulation.setDeviceMetricsOverride", mobile=width < 600, **metrics)
         self.events.clear()
         self.send("Page.navigate", url=path.resolve().as_uri())
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while not self.run(
             "location.protocol === 'file:' && document.body?.dataset.drawn === 'yes'"
         ):
-            assert time.monotonic() < until, f"the page was not drawn: {self.complaints()}"
+            assert time.monotonic() < until, f"the page was not drawn: {self.errors()}"
             time.sleep(0.05)
 
-    def complaints(self) -> list[str]:
-        """Errors and warnings of the page since it was opened."""
+    def errors(self) -> list[str]:
+        """Return errors and warnings of the page since it was opened."""
         found = []
         for event in self.events:
             method, content = event.get("method"), event.get("params", {})
@@ -125,7 +126,7 @@ class Chromium:
         return found
 
     def requests(self) -> list[str]:
-        """The addresses that the page asked for, itself among them."""
+        """Return the addresses that the browser requested, including the page itself."""
         return [
             event["params"]["request"]["url"]
             for event in self.events
@@ -133,14 +134,14 @@ class Chromium:
         ]
 
     def screenshot(self, path: Path) -> None:
-        """The whole page as a PNG file, to look at."""
+        """Write an image of the full page to a PNG file, for inspection."""
         size = self.send("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
         image = self.send("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)["data"]
         path.write_bytes(base64.b64decode(image))
 
     def close(self) -> None:
-        os.close(self.to_browser)  # it leaves when nobody is there any more
+        os.close(self.to_browser)  # the browser exits when its pipe is closed
         try:
             self.process.wait(20)
         except subprocess.TimeoutExpired:
@@ -177,7 +178,7 @@ HOSTILE = [
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A fitted model with its background."""
+    """A fitted model and its background."""
 
     model: PMvGE
     background: Background
@@ -186,7 +187,7 @@ class Case:
 def fitted(
     names: tuple[str, str] = ("user", "item"), *, hostile: bool = False, validate: bool = False
 ) -> Case:
-    """Two views, one without features, with links between them and within the first."""
+    """Fit a model of two views, one without features, with links between and within views."""
     rng = np.random.default_rng(0)
     n, m = 60, 24
     group, kind = np.arange(n) % 3, np.arange(m) % 3
@@ -224,7 +225,7 @@ def fit() -> Callable[..., Case]:
 
 
 class Page(HTMLParser):
-    """What a browser would make of the page: elements, addresses, scripts and text."""
+    """The page as parsed HTML: elements, attributes, scripts and text."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -255,7 +256,7 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.text).split())
 
     def data(self) -> list[Any]:
-        """The JSON blocks."""
+        """Return the content of all JSON scripts."""
         found = [text for attrs, text in self.scripts if attrs.get("type") == "application/json"]
         return [json.loads(text) for text in found]
 

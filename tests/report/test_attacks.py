@@ -1,4 +1,4 @@
-"""Tables whose ids, columns and labels are scripts, from CSV to the page in a real browser."""
+"""Ids, columns and labels that are scripts, from CSV files to the page in a real browser."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write(path: Path, columns: dict[str, list[Any]]) -> str:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of a model that was fitted to such tables, saved and read again."""
+    """Write the report of a model that was fitted to such tables, saved and loaded."""
     folder = tmp_path_factory.mktemp("attack")
     rng = np.random.default_rng(0)
     ids = [f"{NAMES[i % 7]}{i}" for i in range(42)]
@@ -69,12 +69,12 @@ def test_ids_are_text_and_no_script_runs(browser: Any, page: Path) -> None:
     assert browser.run("window.hacked === undefined")
     assert browser.run("document.querySelectorAll('img, main a, header a').length") == 0
     assert browser.run("[...document.scripts].filter(s => s.type === '').length") == 2
-    assert browser.complaints() == []
+    assert browser.errors() == []
     assert browser.requests() == [page.resolve().as_uri()]
 
 
-def test_nor_when_all_is_clicked_and_pointed_at(browser: Any, page: Path) -> None:
-    """The map's buttons are named by views and labels; a point shows its id."""
+def test_no_script_runs_on_clicks_and_hovers(browser: Any, page: Path) -> None:
+    """Buttons of the map have names of views and labels; points show their ids."""
     browser.open(page)
     pressed = browser.run(
         "(async () => { const buttons = [...document.querySelectorAll('button')];"
@@ -84,7 +84,7 @@ def test_nor_when_all_is_clicked_and_pointed_at(browser: Any, page: Path) -> Non
     )
     assert any(SCRIPT in name for name in pressed)
     browser.open(page)
-    shown = browser.run(  # plotly.js looks at one point in 50 ms
+    shown = browser.run(  # plotly.js handles one hover per 50 ms
         "(async () => { const canvas = document.querySelector('#map .canvas'); const seen = [];"
         " for (const [curve, trace] of canvas._fullData.entries())"
         "  for (let point = 0; point < Math.min(7, trace.x.length); point++) {"
@@ -97,4 +97,4 @@ def test_nor_when_all_is_clicked_and_pointed_at(browser: Any, page: Path) -> Non
     assert any(SCRIPT in text for text in shown)
     assert browser.run("window.hacked === undefined")
     assert browser.run("document.querySelectorAll('img, main a, .hoverlayer a').length") == 0
-    assert browser.complaints() == []
+    assert browser.errors() == []

@@ -1,4 +1,4 @@
-"""The page in a real browser: drawn without errors or requests, on a desk and on a phone."""
+"""The page in a real browser: figures are drawn without errors or requests, on all screens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def path(case: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def colors(browser: Any) -> list[list[str]]:
-    """The colours of the points that are drawn on the map, by trace."""
+    """Return the colours of the points on the map, by trace."""
     return browser.run(
         "[...document.querySelectorAll('#map .scatterlayer .trace')].map(trace =>"
         " [...new Set([...trace.querySelectorAll('.points path')].map("
@@ -28,7 +28,7 @@ def colors(browser: Any) -> list[list[str]]:
 
 
 def click(browser: Any, button: str) -> None:
-    """Press a button of the map and let plotly.js draw."""
+    """Press a button of the map and wait until plotly.js has drawn."""
     browser.run(
         f"document.querySelector('#map button[{button}]').click();"
         "new Promise(done => setTimeout(done, 200))"
@@ -37,24 +37,24 @@ def click(browser: Any, button: str) -> None:
 
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("dark", [False, True])
-def test_every_figure_is_drawn_and_nothing_is_asked_for(
+def test_every_figure_is_drawn_without_requests(
     browser: Any, path: Path, width: int, dark: bool
 ) -> None:
     browser.open(path, width=width, dark=dark)
-    assert browser.complaints() == []
+    assert browser.errors() == []
     assert browser.requests() == [path.resolve().as_uri()]
     drawn = browser.run(
-        "[...document.querySelectorAll('.figure')].map(place => ["
-        " place.querySelectorAll('.main-svg').length > 0,"
-        " place.querySelectorAll('.main-svg .scatterlayer path').length > 0,"
-        " place.querySelector('.main-svg').getBoundingClientRect().width,"
-        " place.getBoundingClientRect().width])"
+        "[...document.querySelectorAll('.figure')].map(figure => ["
+        " figure.querySelectorAll('.main-svg').length > 0,"
+        " figure.querySelectorAll('.main-svg .scatterlayer path').length > 0,"
+        " figure.querySelector('.main-svg').getBoundingClientRect().width,"
+        " figure.getBoundingClientRect().width])"
     )
     assert len(drawn) == FIGURES
-    for svg, paths, width_drawn, width_there in drawn:
+    for svg, paths, svg_width, figure_width in drawn:
         assert svg
         assert paths
-        assert 200 < width_drawn <= width_there + 1
+        assert 200 < svg_width <= figure_width + 1
     assert browser.run("document.documentElement.scrollWidth") <= width
 
 
@@ -65,13 +65,13 @@ def test_long_names_do_not_widen_a_phone(browser: Any, hostile: Any, tmp_path: P
     assert browser.run("document.documentElement.scrollWidth") <= 390
 
 
-def test_names_do_not_run(browser: Any, hostile: Any, tmp_path: Path) -> None:
+def test_scripts_in_names_do_not_run(browser: Any, hostile: Any, tmp_path: Path) -> None:
     page = write_report(
         tmp_path / "r.html", hostile.model, hostile.background, title="<script>window.hacked=1"
     )
     browser.open(page)
     click(browser, 'data-coloring="0"')
-    # Every point is pointed at, so that its text is shown.
+    # Hover over every point, so that its text is shown.
     shown = browser.run(
         "(() => { const canvas = document.querySelector('#map .canvas'); const seen = [];"
         " canvas._fullData.forEach((trace, curve) => trace.x.forEach((x, point) => {"
@@ -80,13 +80,13 @@ def test_names_do_not_run(browser: Any, hostile: Any, tmp_path: Path) -> None:
         " return seen; })()"
     )
     assert any("window.hacked" in text for text in shown)  # as text
-    assert browser.complaints() == []
+    assert browser.errors() == []
     assert browser.requests() == [page.resolve().as_uri()]
     assert browser.run("window.hacked === undefined")
     assert browser.run("document.querySelectorAll('img, .hoverlayer a, main a').length") == 0
 
 
-def test_a_script_that_is_not_ours_would_not_run(browser: Any, path: Path, tmp_path: Path) -> None:
+def test_an_injected_script_does_not_run(browser: Any, path: Path, tmp_path: Path) -> None:
     page = tmp_path / "injected.html"
     source = path.read_text(encoding="utf-8")
     page.write_text(
@@ -94,7 +94,7 @@ def test_a_script_that_is_not_ours_would_not_run(browser: Any, path: Path, tmp_p
     )
     browser.open(page)
     assert browser.run("window.hacked === undefined")
-    assert any("Content Security Policy" in text for text in browser.complaints())
+    assert any("Content Security Policy" in text for text in browser.errors())
 
 
 def test_points_are_coloured_by_view_or_by_label(browser: Any, path: Path) -> None:
@@ -106,16 +106,18 @@ def test_points_are_coloured_by_view_or_by_label(browser: Any, path: Path) -> No
     item, user = colors(browser)
     assert (len(item), len(user)) == (1, 3)  # no label, and three colours
     assert not set(item) & set(user)
-    key = "[...document.querySelectorAll('.keys:not([hidden]) button')].map(b => b.innerText)"
-    assert browser.run(key) == ["blue 20", "green 20", "red 20", "no label 24"]
+    legend = (
+        "[...document.querySelectorAll('.label-legend:not([hidden]) button')].map(b => b.innerText)"
+    )
+    assert browser.run(legend) == ["blue 20", "green 20", "red 20", "no label 24"]
     pressed = "document.querySelector('[data-coloring][aria-pressed=true]').innerText"
     assert browser.run(pressed) == "colour"
     click(browser, 'data-coloring="-1"')
     assert [len(part) for part in colors(browser)] == [1, 1]
-    assert browser.run(key) == []
+    assert browser.run(legend) == []
 
 
-def test_a_view_can_be_hidden_and_a_label_lit_up(browser: Any, path: Path) -> None:
+def test_a_view_can_be_hidden_and_a_label_highlighted(browser: Any, path: Path) -> None:
     browser.open(path)
     click(browser, 'data-view="0"')
     assert len(colors(browser)) == 1
@@ -149,4 +151,4 @@ def test_figures_follow_the_window_and_the_theme(browser: Any, path: Path) -> No
     browser.run("new Promise(done => setTimeout(done, 1500))")
     assert browser.run(width) < 700 < wide
     assert browser.run(ink) != light
-    assert browser.complaints() == []
+    assert browser.errors() == []

@@ -1,4 +1,4 @@
-"""Calibration, degrees and similarities against double loops and a simulation."""
+"""Calibration, degrees and similarities, checked by double loops and a simulation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def as_links(W: NDArray[np.float64], within: bool) -> Links:
 
 
 def make(n: int, m: int, *, within: bool, held_out: bool, seed: int = 0) -> PairData:
-    """Links drawn from the model itself."""
+    """Return a view pair with links drawn from the model itself."""
     rng = RNG(seed)
     Y = rng.normal(size=(n, 3))
     Y_other = Y if within else rng.normal(size=(m, 3))
@@ -29,7 +29,7 @@ def make(n: int, m: int, *, within: bool, held_out: bool, seed: int = 0) -> Pair
 
 
 def all_pairs(data: PairData) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """mu and w of every pair, by a double loop."""
+    """Return mu and w of every pair, by a double loop."""
     links = data.held_out or data.training
     scale = 0.05 * (0.25 if data.held_out else 1)
     W = np.zeros(links.shape)
@@ -47,7 +47,7 @@ def all_pairs(data: PairData) -> tuple[NDArray[np.float64], NDArray[np.float64]]
 @pytest.mark.parametrize("within", [False, True])
 @pytest.mark.parametrize("held_out", [False, True])
 @pytest.mark.parametrize("shape", [(120, 60), (60, 120)])
-def test_bins_cut_all_pairs_in_the_order_of_their_expected_weight(
+def test_bins_divide_all_pairs_by_expected_weight(
     within: bool, held_out: bool, shape: tuple[int, int]
 ) -> None:
     n, m = shape
@@ -76,7 +76,9 @@ def test_a_sample_of_rows_counts_each_pair_once() -> None:
     found = calibration(data, RNG(1), budget=500)
     rows, n, view = found.rows
     assert (rows, n, view) == (10, 50, "a")
-    assert found.pairs.sum() == 10 * 40 + 10 * 9 / 2  # with the others, and among themselves
+    assert (
+        found.pairs.sum() == 10 * 40 + 10 * 9 / 2
+    )  # pairs with other rows, and among the sampled rows
     between = calibration(make(20, 60, within=False, held_out=False), RNG(1), budget=200)
     assert between.rows == (10, 60, "b")  # of the longer side
     assert between.pairs.sum() == 10 * 20
@@ -84,14 +86,14 @@ def test_a_sample_of_rows_counts_each_pair_once() -> None:
 
 def test_a_sample_of_rows_estimates_the_same_curve() -> None:
     data = make(2000, 60, within=False, held_out=False)
-    whole, part = calibration(data, RNG(0)), calibration(data, RNG(0), budget=60_000)
-    assert part.rows == (1000, 2000, "a")
-    for found in (whole, part):
+    full, sample = calibration(data, RNG(0)), calibration(data, RNG(0), budget=60_000)
+    assert sample.rows == (1000, 2000, "a")
+    for found in (full, sample):
         assert (np.abs(found.observed - found.expected) < 4 * found.error).all()
-    assert part.pairs.sum() == whole.pairs.sum() / 2
+    assert sample.pairs.sum() == full.pairs.sum() / 2
 
 
-def test_a_wrong_alpha_shows() -> None:
+def test_calibration_shows_a_wrong_alpha() -> None:
     data = make(300, 300, within=False, held_out=False)
     twice = PairData(*(data.pair, data.Y, data.Y_other, np.log(0.1), data.training, None, 1.0))
     found = calibration(twice, RNG(0))
@@ -99,17 +101,17 @@ def test_a_wrong_alpha_shows() -> None:
     np.testing.assert_allclose(found.observed[top] / found.expected[top], 0.5, rtol=0.3)
 
 
-def test_degrees_are_the_share_with_at_least_so_much() -> None:
+def test_degrees_are_a_complementary_distribution() -> None:
     W = np.array([[1.0, 2.0, 0.0], [0.0, 3.0, 0.0], [0.0, 0.0, 0.0], [5.0, 0.0, 0.0]])
     Y = np.zeros((4, 2))
     data = PairData(("a", "b"), Y, Y[:3], 0.0, as_links(W, False), None, 1.0)
     left, right = degrees(data)
-    assert (left.view, left.without, left.nodes) == ("a", 1, 4)
+    assert (left.view, left.n_unlinked, left.n_entities) == ("a", 1, 4)
     assert (left.degree.tolist(), left.share.tolist()) == ([3.0, 5.0], [1.0, pytest.approx(1 / 3)])
-    assert (right.view, right.without, right.degree.tolist()) == ("b", 1, [5.0, 6.0])
+    assert (right.view, right.n_unlinked, right.degree.tolist()) == ("b", 1, [5.0, 6.0])
 
 
-def test_many_degrees_are_thinned_and_stay_right() -> None:
+def test_many_degrees_are_thinned() -> None:
     rng = RNG(0)
     W = rng.pareto(1.0, size=(3000, 1))
     Y = np.zeros((3000, 2))
@@ -124,26 +126,26 @@ def test_many_degrees_are_thinned_and_stay_right() -> None:
 def test_similarities_are_those_of_linked_held_out_and_other_pairs(within: bool) -> None:
     n = 30
     rng = RNG(0)
-    place = np.arange(n, dtype=float)
-    # The inner product tells which pair it is: (1000 + i)(1000 + j), or 100 i + j.
+    index = np.arange(n, dtype=float)
+    # The inner product identifies the pair: (1000 + i)(1000 + j), or 100 i + j.
     if within:
-        Y = Y_other = np.stack([place + 1000, np.zeros(n)], axis=1)
+        Y = Y_other = np.stack([index + 1000, np.zeros(n)], axis=1)
     else:
-        Y = np.stack([place, np.ones(n)], axis=1)
-        Y_other = np.stack([np.full(n, 100.0), place], axis=1)
-    fate = rng.integers(3, size=(n, n))  # nothing, training, held out
+        Y = np.stack([index, np.ones(n)], axis=1)
+        Y_other = np.stack([np.full(n, 100.0), index], axis=1)
+    kinds = rng.integers(3, size=(n, n))  # no link, training, held out
     if within:
-        fate = np.triu(fate, 1)
-    training, held = (as_links((fate == kind).astype(float), within) for kind in (1, 2))
+        kinds = np.triu(kinds, 1)
+    training, held = (as_links((kinds == kind).astype(float), within) for kind in (1, 2))
     pair = ("a", "a" if within else "b")
     found = similarities(PairData(pair, Y, Y_other, 0.0, training, held, 1.0), RNG(1))
     G = Y @ Y_other.T
     valid = np.triu(np.ones((n, n), bool), 1) if within else np.ones((n, n), bool)
     for name, kind in (("not linked", 0), ("training", 1), ("held out", 2)):
-        assert set(found[name]) == set(G[valid & (fate == kind)])
+        assert set(found[name]) == set(G[valid & (kinds == kind)])
 
 
-def test_no_curve_for_pairs_that_do_not_exist() -> None:
+def test_kinds_without_pairs_have_no_curve() -> None:
     W = np.ones((3, 3))
     data = PairData(("a", "b"), W, W, 0.0, as_links(W, False), None, 1.0)
     assert set(similarities(data, RNG(0))) == {"training"}

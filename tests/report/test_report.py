@@ -1,4 +1,4 @@
-"""The file: what is in it, that nothing gets out of its place, and that it is always whole."""
+"""The report file: its content, escaping of names, and atomic writing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import errno
 import math
 import os
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,22 +40,22 @@ def path(case: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(folder / "new" / "report.html", case.model, case.background, title="A & B")
 
 
-def test_every_section_is_there_and_can_be_reached(path: Path, read_page: Any) -> None:
+def test_every_section_has_a_link(path: Path, read_page: Any) -> None:
     page = read_page(path)
     assert [attrs["id"] for tag, attrs in page.elements if tag == "section"] == SECTIONS
     reached = [attrs["href"] for tag, attrs in page.elements if tag == "a"]
     assert reached == [f"#{section}" for section in SECTIONS]
     assert "Not shown" not in page.words
     assert "A & B" in page.words
-    for word in ("84 entities of 2 views", "user-", "item-", "one space of 4 dimensions", "lookup"):
+    for word in ("84 entities in 2 views", "user-", "item-", "Vectors have 4 dimensions", "lookup"):
         assert word in page.words
 
 
-def test_every_figure_is_one_that_plotly_knows(path: Path, read_page: Any) -> None:
+def test_every_figure_is_valid_for_plotly(path: Path, read_page: Any) -> None:
     figures = read_page(path).figures()
     assert len(figures) == 2 + 3 * 2  # curves, map; calibration, degrees, similarities by pair
     for figure in figures:
-        drawn = graph_objects.Figure(figure)  # raises on anything unknown
+        drawn = graph_objects.Figure(figure)  # raises for unknown properties
         assert len(drawn.data)
         assert all(len(trace.x) == len(trace.y) > 0 for trace in drawn.data)
 
@@ -70,7 +69,7 @@ def test_map_shows_every_entity_and_its_labels(path: Path, case: Any, read_page:
     assert item["marker"]["color"] != user["marker"]["color"]
 
 
-def test_nothing_outside_the_file_is_named(path: Path, read_page: Any) -> None:
+def test_the_file_refers_to_nothing_outside(path: Path, read_page: Any) -> None:
     page = read_page(path)
     for tag, attrs in page.elements:
         assert "src" not in attrs
@@ -82,7 +81,7 @@ def test_nothing_outside_the_file_is_named(path: Path, read_page: Any) -> None:
     assert "default-src 'none'" in page.source[:1000]
 
 
-def test_plotly_is_in_it_once(path: Path) -> None:
+def test_plotly_is_included_once(path: Path) -> None:
     assert path.read_text(encoding="utf-8").count("plotly.js v") == 1
 
 
@@ -103,7 +102,7 @@ def test_a_saved_model_gives_the_same_report(case: Any, path: Path, tmp_path: Pa
     assert again.read_bytes() == path.read_bytes()
 
 
-def test_names_cannot_leave_their_place(hostile: Any, tmp_path: Path, read_page: Any) -> None:
+def test_names_are_escaped(hostile: Any, tmp_path: Path, read_page: Any) -> None:
     title = "</title><script>window.hacked = 1</script>"
     page = read_page(
         write_report(tmp_path / "r.html", hostile.model, hostile.background, title=title)
@@ -122,20 +121,22 @@ def test_names_cannot_leave_their_place(hostile: Any, tmp_path: Path, read_page:
     assert max(map(len, texts)) < 500
 
 
-def test_without_background_the_reason_is_given(case: Any, tmp_path: Path, read_page: Any) -> None:
+def test_sections_without_data_give_the_reason(case: Any, tmp_path: Path, read_page: Any) -> None:
     page = read_page(write_report(tmp_path / "report.html", case.model))
     assert [attrs["id"] for tag, attrs in page.elements if tag == "section"] == SECTIONS
-    assert page.words.count("Not shown: the report was written without the links") == 3
+    assert page.words.count("Not shown: the report was written without the training links") == 3
     assert "Not shown: there are no held-out links" in page.words
     assert len(page.figures()) == 2
 
 
-def test_without_held_out_links_training_links_are_judged(
+def test_without_held_out_links_calibration_uses_training_links(
     case: Any, tmp_path: Path, read_page: Any
 ) -> None:
     background = Background(case.background.links)
     page = read_page(write_report(tmp_path / "report.html", case.model, background))
-    assert "Judged on the training links themselves: none are held out" in page.words
+    assert "There are no held-out links: observed weights are those of the training links" in (
+        page.words
+    )
     assert "Not shown: there are no held-out links" in page.words
     assert len(page.figures()) == 8
 
@@ -155,7 +156,7 @@ def test_evaluation_is_computed_from_held_out_links(case: Any, path: Path, read_
         assert re.search(rf"{row} [\d, ]+\S+ {results['roc_auc']:.3f} ", words), row
 
 
-def test_given_evaluation_is_shown_as_it_is(case: Any, tmp_path: Path, read_page: Any) -> None:
+def test_a_given_evaluation_is_shown(case: Any, tmp_path: Path, read_page: Any) -> None:
     values = {"roc_auc": 0.4321, "recall@7": 0.125, "<new>": 3.5, "average_precision": math.nan}
     given = {"pairs": {"user,item": values, "x<y": {}}, "overall": {"roc_auc": 0.9999}}
     page = read_page(
@@ -166,14 +167,16 @@ def test_given_evaluation_is_shown_as_it_is(case: Any, tmp_path: Path, read_page
 
 
 @pytest.mark.parametrize("validate", [True, False])
-def test_exposure_knows_which_links_alpha_has_seen(fit: Callable[..., Any], validate: bool) -> None:
+def test_exposure_counts_the_links_that_alpha_was_computed_from(
+    fit: Callable[..., Any], validate: bool
+) -> None:
     case = fit(validate=validate)
     for part in pair_data(case.model, case.background):
         seen = part.training.total + (part.held_out.total if validate else 0)
         assert part.exposure == pytest.approx(part.held_out.total / seen)
 
 
-def test_views_and_pairs_without_anything_do_no_harm(tmp_path: Path, read_page: Any) -> None:
+def test_views_and_pairs_without_links_can_be_reported(tmp_path: Path, read_page: Any) -> None:
     none: tuple[list[int], list[int]] = ([], [])
     links = {("a", "b"): ([0, 1], [0, 0]), ("b", "b"): none, ("a", "c"): none}
     graph = MultiViewGraph({"a": 3, "b": 2, "c": 1}, links)
@@ -187,7 +190,7 @@ def test_views_and_pairs_without_anything_do_no_harm(tmp_path: Path, read_page: 
     assert page.words.count("Not shown: no view pair has links") == 3
 
 
-def test_settings_have_no_addresses_in_memory() -> None:
+def test_parameters_are_shown_without_memory_addresses() -> None:
     model = PMvGE(
         encoder={"a": nn.Linear(2, 3), "b": "linear"}, random_state=np.random.default_rng(0)
     )
@@ -200,7 +203,7 @@ def test_settings_have_no_addresses_in_memory() -> None:
 # -- writing ------------------------------------------------------------------------------------
 
 
-def test_a_full_disk_leaves_the_old_report(
+def test_a_full_disk_keeps_the_old_report(
     case: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "report.html"
@@ -216,7 +219,7 @@ def test_a_full_disk_leaves_the_old_report(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_report_is_synced_before_it_takes_the_place(
+def test_the_report_is_synced_before_it_replaces_the_old_one(
     case: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "report.html"
@@ -241,28 +244,30 @@ def test_a_folder_is_not_replaced(case: Any, tmp_path: Path) -> None:
     assert not list(tmp_path.parent.glob("*.partial"))
 
 
-# -- what cannot be reported --------------------------------------------------------------------
+# -- invalid arguments --------------------------------------------------------------------------
 
 
-def test_only_fitted_models_are_reported(tmp_path: Path) -> None:
+def test_models_that_are_not_fitted_are_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFitted, match="call fit"):
         write_report(tmp_path / "r.html", PMvGE())
 
 
 def test_background_of_another_model_is_refused(case: Any, tmp_path: Path) -> None:
     other = MultiViewGraph({"user": 3, "item": 2}, {("user", "item"): ([0], [1])})
-    with pytest.raises(InputError, match=r"'user' and 'item' are among \(3, 2\) .* \(60, 24\)"):
+    with pytest.raises(InputError, match=r"'user' and 'item': expected \(60, 24\) .* \(3, 2\)"):
         write_report(tmp_path / "r.html", case.model, Background.of(other))
     unknown = MultiViewGraph({"item": 24, "x": 2}, {("item", "x"): ([0], [1])})
-    with pytest.raises(InputError, match="not trained on links between 'item' and 'x'"):
+    with pytest.raises(InputError, match="got links between 'item' and 'x'"):
         write_report(tmp_path / "r.html", case.model, Background.of(unknown))
     labels = Background({}, labels={"user": {"colour": np.array(["red"])}})
-    with pytest.raises(InputError, match=r"labels 'colour' of view 'user': got 1, .* has 60"):
+    with pytest.raises(
+        InputError, match=r"labels 'colour' of view 'user': expected .* 60 entities, got 1"
+    ):
         write_report(tmp_path / "r.html", case.model, labels)
 
 
 @pytest.mark.parametrize("wrong", [{"k": 0}, {"k": 2.5}, {"k": True}, {"seed": -1}, {"seed": "x"}])
-def test_wrong_numbers_are_refused(case: Any, tmp_path: Path, wrong: dict[str, Any]) -> None:
+def test_invalid_k_and_seed_are_refused(case: Any, tmp_path: Path, wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
         write_report(tmp_path / "r.html", case.model, case.background, **wrong)
 
@@ -270,7 +275,7 @@ def test_wrong_numbers_are_refused(case: Any, tmp_path: Path, wrong: dict[str, A
 # -- large graphs -------------------------------------------------------------------------------
 
 
-def test_a_hundred_thousand_nodes_make_a_page_one_can_open(tmp_path: Path, read_page: Any) -> None:
+def test_the_page_of_100_000_entities_has_a_bounded_size(tmp_path: Path, read_page: Any) -> None:
     rng = np.random.default_rng(0)
     n, m, E = 99_000, 1_000, 300_000
     links = {
@@ -281,10 +286,8 @@ def test_a_hundred_thousand_nodes_make_a_page_one_can_open(tmp_path: Path, read_
     model = PMvGE(n_components=8, max_steps=1, patience=None, progress=False, random_state=0)
     model.fit(graph)
     labels = {"user": {"age": rng.integers(90, size=n).astype(str)}}
-    started = time.perf_counter()
     path = write_report(tmp_path / "large.html", model, Background.of(graph, None, labels))
-    assert time.perf_counter() - started < 120  # about 10 s on an idle core
     assert path.stat().st_size < 20_000_000
     words = read_page(path).words
-    assert "2,000 of 100,000 entities, drawn at random" in words
-    assert "Estimated on 20,000 of 99,000 rows of user" in words
+    assert "2,000 of 100,000 entities, sampled at random" in words
+    assert "Estimated on 20,000 of 99,000 entities of user" in words

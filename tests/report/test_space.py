@@ -1,3 +1,5 @@
+"""The map: samples of entities, layout, and labels."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -9,8 +11,8 @@ from pmvge.report.space import draw_map, project, stratified
 
 
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=8), st.integers(8, 500))
-def test_every_view_has_its_part(sizes: list[int], budget: int) -> None:
-    views = {str(place): n for place, n in enumerate(sizes)}
+def test_samples_are_stratified_by_view(sizes: list[int], budget: int) -> None:
+    views = {str(index): n for index, n in enumerate(sizes)}
     drawn = stratified(views, budget, np.random.default_rng(0))
     counts = {view: len(at) for view, at in drawn.items()}
     assert list(drawn) == list(views)
@@ -18,7 +20,7 @@ def test_every_view_has_its_part(sizes: list[int], budget: int) -> None:
     assert all(counts.values())
     assert sum(counts.values()) <= budget
     assert sum(counts.values()) >= min(sum(sizes), budget - len(sizes))
-    # Who is not shown whole has no less than anybody else, but for rounding.
+    # A view that is not complete has as many entities as any other, up to rounding.
     for view in views:
         assert counts[view] == views[view] or counts[view] >= max(counts.values()) - 1
 
@@ -35,23 +37,23 @@ def test_groups_stay_together_on_the_map() -> None:
 
 @pytest.mark.parametrize("n", [1, 2, 9])
 @pytest.mark.parametrize("K", [1, 2, 5])
-def test_a_handful_of_points_is_drawn_too(n: int, K: int) -> None:
+def test_few_points_need_no_tsne(n: int, K: int) -> None:
     Y = np.random.default_rng(0).normal(size=(n, K))
     xy, method = project(Y, 0)
     assert xy.shape == (n, 2)
     assert "t-SNE" not in method
     if K <= 2:
         np.testing.assert_array_equal(xy[:, :K], Y)
-    else:  # principal components keep what they can of the distances
+    else:  # principal components
         assert np.ptp(xy, axis=0)[0] > 0 or n == 1
 
 
-def test_points_in_one_place_stay_there() -> None:
+def test_equal_points_stay_equal() -> None:
     xy, _ = project(np.ones((40, 5)), 0)
     np.testing.assert_allclose(xy, 0, atol=1e-12)
 
 
-def test_labels_become_categories_in_their_order() -> None:
+def test_categories_of_a_label_are_sorted() -> None:
     rng = np.random.default_rng(0)
     Y = {"a": rng.normal(size=(5, 2)), "b": rng.normal(size=(2, 2))}
     labels = {"a": {"year": np.array(["10", "9", "9", "x", "10"])}}

@@ -1,3 +1,5 @@
+"""Streams of batches: prefetching, generator states, rows."""
+
 from __future__ import annotations
 
 import threading
@@ -8,8 +10,8 @@ import pytest
 import torch
 
 from pmvge import MultiViewGraph, PMvGE
-from pmvge.sampling import BatchStream, BlockSampler, gatherer, how_far_ahead
-from pmvge.sampling.batches import AHEAD, in_background
+from pmvge.sampling import BatchStream, BlockSampler, prefetch_depth, row_gatherer
+from pmvge.sampling.batches import PREFETCH, in_background
 
 CPU = torch.device("cpu")
 
@@ -37,30 +39,30 @@ def in_memory(graph: MultiViewGraph) -> MultiViewGraph:
     return MultiViewGraph({"a": np.array(graph.views["a"]), "b": 80}, links)
 
 
-@pytest.mark.parametrize("ahead", [0, 1, 5])
-def test_a_stream_gives_the_same_batches_however_far_ahead_it_is(ahead):
+@pytest.mark.parametrize("prefetch", [0, 1, 5])
+def test_prefetching_does_not_change_the_batches(prefetch):
     rng = np.random.default_rng(0)
-    stream = iter(BatchStream(numbers(rng), rng, ahead=ahead))
+    stream = iter(BatchStream(numbers(rng), rng, prefetch=prefetch))
     again = numbers(np.random.default_rng(0))
     assert [next(stream) for _ in range(50)] == [next(again) for _ in range(50)]
 
 
-@pytest.mark.parametrize("ahead", [0, 3])
-def test_its_state_is_that_after_the_last_batch_given_out(ahead):
+@pytest.mark.parametrize("prefetch", [0, 3])
+def test_the_state_is_that_after_the_last_batch_yielded(prefetch):
     rng = np.random.default_rng(0)
-    stream = BatchStream(numbers(rng), rng, ahead=ahead)
+    stream = BatchStream(numbers(rng), rng, prefetch=prefetch)
     batches = iter(stream)
     for _ in range(7):
         next(batches)
     state, expected = stream.state(), [next(batches) for _ in range(5)]
     later = np.random.default_rng(99)
-    resumed = BatchStream(numbers(later), later, ahead=ahead)
+    resumed = BatchStream(numbers(later), later, prefetch=prefetch)
     resumed.restore(state)
     batches = iter(resumed)
     assert [next(batches) for _ in range(5)] == expected
 
 
-def test_a_thread_works_ahead_and_ends_with_its_stream():
+def test_a_thread_prefetches_and_ends_with_its_stream():
     made = []
 
     def slow():
@@ -73,13 +75,13 @@ def test_a_thread_works_ahead_and_ends_with_its_stream():
     deadline = time.monotonic() + 5
     while len(made) < 4 and time.monotonic() < deadline:
         time.sleep(0.001)
-    assert made == [0, 1, 2, 3]  # three beyond the one that was asked for
+    assert made == [0, 1, 2, 3]  # three more than were requested
     assert threads()
     items.close()
     assert not threads()
 
 
-def test_an_end_and_an_error_come_out_of_the_thread():
+def test_the_end_and_errors_of_the_thread_are_passed_on():
     assert list(in_background(iter([1, 2]), 4)) == [1, 2]
 
     def failing():
@@ -93,22 +95,22 @@ def test_an_end_and_an_error_come_out_of_the_thread():
     assert not threads()
 
 
-def test_rows_stand_beside_the_nodes_that_a_batch_names(graph):
+def test_row_gatherer_adds_the_rows_of_the_batch(graph):
     sampler = BlockSampler(graph, n_links=20, n_uniform=10, rng=np.random.default_rng(0))
-    batch, x = gatherer(graph, CPU)(next(iter(sampler)))
-    (a, nodes), (b, others) = batch.inputs
+    batch, x = row_gatherer(graph, CPU)(next(iter(sampler)))
+    (a, entities), (b, others) = batch.inputs
     assert (a, b) == ("a", "b")
-    np.testing.assert_array_equal(x[0].numpy(), np.asarray(graph.views["a"])[nodes])
+    np.testing.assert_array_equal(x[0].numpy(), np.asarray(graph.views["a"])[entities])
     np.testing.assert_array_equal(x[1].numpy(), others)
 
 
-def test_only_rows_that_are_far_away_are_fetched_ahead(graph):
-    assert how_far_ahead(graph, CPU) == AHEAD
-    assert how_far_ahead(in_memory(graph), CPU) == 0
-    assert how_far_ahead(in_memory(graph), torch.device("cuda")) == AHEAD
+def test_only_memory_maps_and_other_devices_are_prefetched(graph):
+    assert prefetch_depth(graph, CPU) == PREFETCH
+    assert prefetch_depth(in_memory(graph), CPU) == 0
+    assert prefetch_depth(in_memory(graph), torch.device("cuda")) == PREFETCH
 
 
-def test_a_memory_map_trains_to_the_bits_of_the_same_rows_in_memory(graph, tmp_path):
+def test_a_fit_on_a_memory_map_equals_a_fit_in_memory(graph, tmp_path):
     settings = {"max_steps": 60, "random_state": 0, "progress": False}
     mapped = PMvGE(4, **settings).fit(graph)
     plain = PMvGE(4, **settings).fit(in_memory(graph))
@@ -117,11 +119,11 @@ def test_a_memory_map_trains_to_the_bits_of_the_same_rows_in_memory(graph, tmp_p
     assert not threads()
 
 
-def test_a_resumed_fit_on_a_memory_map_is_the_same_to_the_bit(graph, tmp_path):
+def test_a_resumed_fit_on_a_memory_map_is_bitwise_equal(graph, tmp_path):
     settings = {"random_state": 0, "progress": False, "patience": None}
     folder = tmp_path / "checkpoint"
     PMvGE(4, max_steps=30, checkpoint_dir=folder, **settings).fit(graph)
     resumed = PMvGE(4, max_steps=60, checkpoint_dir=folder, **settings).fit(graph, resume=True)
-    whole = PMvGE(4, max_steps=60, **settings).fit(graph)
-    for view, Y in whole.embeddings_.items():
+    expected = PMvGE(4, max_steps=60, **settings).fit(graph)
+    for view, Y in expected.embeddings_.items():
         np.testing.assert_array_equal(Y, resumed.embeddings_[view])

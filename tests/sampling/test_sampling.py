@@ -21,11 +21,11 @@ from pmvge.sampling.pairs import unrank
 
 
 def z_hat(batch: LinkBatch, G: np.ndarray) -> float:
-    """The estimate as LinkBatch's docstring writes it, cell by cell."""
+    """The estimate by the formula in LinkBatch's docstring, cell by cell."""
     masked = set(zip(*map(np.ndarray.tolist, batch.masked), strict=True))
     total = 0.0
-    for s, i in enumerate(batch.left.nodes):
-        for t, j in enumerate(batch.right.nodes):
+    for s, i in enumerate(batch.left.entities):
+        for t, j in enumerate(batch.right.entities):
             if (s, t) not in masked:
                 weight = np.exp(float(batch.left.log_weight[s]) + float(batch.right.log_weight[t]))
                 corner = batch.corner_weight if max(s, t) < batch.corner else 1.0
@@ -40,7 +40,7 @@ def exact_z(G: np.ndarray, within: bool) -> float:
 
 
 class Script:
-    """Stands in for a generator: hands out prescribed numbers."""
+    """A fake generator that returns prescribed numbers."""
 
     def __init__(self, *numbers: object) -> None:
         self.numbers = list(numbers)
@@ -53,7 +53,7 @@ class Script:
 
 
 def expectation(graph: MultiViewGraph, G: np.ndarray, n_links: int, n_uniform: int) -> float:
-    """E[Z-hat] by running through every draw that the sampler can make, with its probability."""
+    """E[Z-hat] by enumeration of all possible draws, with their probabilities."""
     ((_, links),) = graph.links.items()
     probability = links.weights / links.total
     middle = (np.cumsum(links.weights) - links.weights / 2) / links.total
@@ -80,11 +80,11 @@ def expectation(graph: MultiViewGraph, G: np.ndarray, n_links: int, n_uniform: i
 CASES = {
     "cross-view": ((5, 4), [(0, 1, 2.0), (3, 2, 1.0), (4, 0, 0.5)], False),
     "cross-view, equal weights": ((4, 5), [(0, 1, 1.0), (3, 2, 1.0), (0, 4, 1.0)], False),
-    "left view whole": ((2, 5), [(0, 1, 2.0), (1, 2, 1.0), (1, 4, 0.5)], False),
-    "right view whole": ((6, 3), [(0, 1, 2.0), (5, 2, 1.0), (1, 0, 0.5), (2, 0, 3.0)], False),
-    "both views whole": ((3, 2), [(0, 1, 2.0), (1, 0, 1.0), (2, 0, 0.5)], False),
+    "all of the left view": ((2, 5), [(0, 1, 2.0), (1, 2, 1.0), (1, 4, 0.5)], False),
+    "all of the right view": ((6, 3), [(0, 1, 2.0), (5, 2, 1.0), (1, 0, 0.5), (2, 0, 3.0)], False),
+    "all of both views": ((3, 2), [(0, 1, 2.0), (1, 0, 1.0), (2, 0, 0.5)], False),
     "within a view": ((4, 4), [(0, 1, 2.0), (1, 3, 1.0), (2, 3, 0.5)], True),
-    "within a whole view": ((3, 3), [(0, 1, 2.0), (1, 2, 1.0), (0, 2, 0.5)], True),
+    "all of one view, within": ((3, 3), [(0, 1, 2.0), (1, 2, 1.0), (0, 2, 0.5)], True),
 }
 
 
@@ -108,7 +108,7 @@ def test_block_estimate_is_unbiased_by_exact_enumeration(case):
 @pytest.mark.parametrize(
     ("shape", "within"),
     [((60, 50), False), ((60, 10), False), ((60, 60), True)],
-    ids=["cross-view", "one view whole", "within"],
+    ids=["cross-view", "all of one view", "within"],
 )
 def test_block_estimate_is_unbiased_by_monte_carlo(shape, within):
     rng = np.random.default_rng(3)
@@ -123,8 +123,8 @@ def test_block_estimate_is_unbiased_by_monte_carlo(shape, within):
     assert abs(draws.mean() - exact) < 4 * error
 
 
-def test_without_the_mask_the_estimate_would_be_biased():
-    """The correction matters: strongly linked pairs, and their own cells counted too."""
+def test_without_the_mask_the_estimate_is_biased():
+    """Strongly linked pairs, with the cells of drawn links included."""
     rng = np.random.default_rng(0)
     links = [(i, i, 1.0) for i in range(40)]
     graph, _ = tiny((40, 40), links, within=False)
@@ -134,7 +134,7 @@ def test_without_the_mask_the_estimate_would_be_biased():
     for _ in range(300):
         batch = next(batches)
         weight = np.exp(batch.left.log_weight[:, None] + batch.right.log_weight)
-        naive.append((np.exp(G[np.ix_(batch.left.nodes, batch.right.nodes)]) * weight).sum())
+        naive.append((np.exp(G[np.ix_(batch.left.entities, batch.right.entities)]) * weight).sum())
     assert np.mean(naive) > 1.5 * exact_z(G, within=False)
 
 
@@ -142,7 +142,7 @@ def test_links_are_drawn_in_proportion_to_their_weights():
     links = [(0, 0, 1.0), (1, 2, 3.0), (9, 9, 6.0)]
     graph, _ = tiny((10, 10), links, within=False)
     batches = iter(BlockSampler(graph, n_links=3, n_uniform=2, rng=np.random.default_rng(0)))
-    rows = np.concatenate([next(batches).left.nodes[:3] for _ in range(3000)])
+    rows = np.concatenate([next(batches).left.entities[:3] for _ in range(3000)])
     share = np.array([(rows == i).mean() for i in (0, 1, 9)])
     assert share == pytest.approx([0.1, 0.3, 0.6], abs=0.02)
 
@@ -155,7 +155,7 @@ POINTS = st.lists(
 
 
 def many_weights(values: st.SearchStrategy) -> st.SearchStrategy:
-    """Some runs, the last whole or not; a few weights at random places among equal ones."""
+    """Several runs, the last complete or not; equal weights except for a few."""
     sizes = st.sampled_from([1, 2, RUN - 1, RUN, RUN + 1, 2 * RUN, 3 * RUN + 1, 200])
     changes = st.lists(st.tuples(st.integers(0, 199), values), max_size=20)
     return st.builds(changed, sizes, values, changes)
@@ -163,25 +163,25 @@ def many_weights(values: st.SearchStrategy) -> st.SearchStrategy:
 
 def changed(size: int, value: float, changes: list[tuple[int, float]]) -> np.ndarray:
     weights = np.full(size, value)
-    for place, other in changes:
-        weights[place % size] = other
+    for position, other in changes:
+        weights[position % size] = other
     return weights
 
 
 @given(many_weights(st.integers(1, 10**6).map(float)), POINTS)
-def test_a_point_falls_on_the_link_that_adding_up_one_by_one_finds(weights, points):
-    """Sums of integers are exact, so that the two agree to the last point."""
+def test_weighted_draws_equal_a_linear_search(weights, points):
+    """Sums of integers are exact, so that both agree for every point."""
     drawn = _WeightedDraws(weights).draw(len(points), Script(points))
     for u, link in zip(points, drawn.tolist(), strict=True):
         point = min(u * weights.sum(), np.nextafter(weights.sum(), 0))
         assert link == next(k for k in range(len(weights)) if weights[: k + 1].sum() > point)
 
 
-# Here the sum of the run is rounded in two ways, above 1 and below.
+# In these examples the two sums of a run are rounded differently.
 @example(np.array([1126.4, *[1.1] * 30]), [1 - 2**-53])
 @example(np.array([1126.4, *[1.1] * 30]) * 2.0**-20, [1 - 2**-53])
 @given(many_weights(st.integers(-40, 40).map(lambda k: 2.0**k * 1.1)), POINTS)
-def test_points_on_weights_of_any_size_fall_where_they_should(weights, points):
+def test_weighted_draws_with_weights_of_any_size(weights, points):
     total = math.fsum(weights)
     drawn = _WeightedDraws(weights).draw(len(points), Script(points))
     for u, link in zip(points, drawn.tolist(), strict=True):
@@ -190,20 +190,20 @@ def test_points_on_weights_of_any_size_fall_where_they_should(weights, points):
         assert math.fsum(weights[: link + 1]) >= (u - 1e-13) * total
 
 
-def test_a_point_that_rounds_up_to_the_total_falls_on_the_last_link():
+def test_a_point_that_rounds_up_to_the_total_draws_the_last_link():
     weights = 5e-324 * np.array([1.0, 2.0])
     assert 0.9 * weights.sum() == weights.sum()
     assert _WeightedDraws(weights).draw(2, Script([0.9, 0.1])).tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("size", [1, RUN - 1, RUN, RUN + 1, 200])
-@pytest.mark.parametrize("place", [0, -1, 37])
-def test_what_has_no_weight_is_never_drawn(size, place):
+@pytest.mark.parametrize("position", [0, -1, 37])
+def test_links_without_weight_are_never_drawn(size, position):
     weights = np.zeros(size)
-    weights[place % size] = 0.3
+    weights[position % size] = 0.3
     points = [0.0, 1e-300, 0.5, 1 - 2**-53]
     drawn = _WeightedDraws(weights).draw(4, Script(points))
-    assert drawn.tolist() == [place % size] * 4
+    assert drawn.tolist() == [position % size] * 4
 
 
 @pytest.mark.parametrize("within", [False, True])
@@ -218,37 +218,37 @@ def test_links_of_many_runs_are_drawn_in_proportion_to_their_weights(within):
     counts = np.zeros((60, 60))
     for _ in range(10_000):
         batch = next(batches)
-        i, j = batch.left.nodes[:20], batch.right.nodes[:20]
+        i, j = batch.left.entities[:20], batch.right.entities[:20]
         np.add.at(counts, (np.minimum(i, j), np.maximum(i, j)) if within else (i, j), 1)
     seen = counts[links.rows, links.cols]
-    assert seen.sum() == 200_000  # and no other
+    assert seen.sum() == 200_000  # no other pair was drawn
     assert stats.chisquare(seen, 200_000 * links.weights / links.total).pvalue > 0.001
 
 
-def test_equal_weights_and_memory_maps_are_drawn_from_as_they_are(tmp_path):
+def test_memory_maps_and_equal_weights_give_the_same_draws(tmp_path):
     cell = np.arange(0, 10_000, 7)
     for name, column in (("rows", cell // 100), ("cols", cell % 100)):
         np.save(tmp_path / name, column.astype(np.int32))
     rows, cols = (np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in ("rows", "cols"))
     batches = []
-    for table in ((rows, cols), (cell // 100, cell % 100, np.full(len(cell), 1.0))):
-        graph = MultiViewGraph({"a": 100, "b": 100}, {("a", "b"): table})
+    for links in ((rows, cols), (cell // 100, cell % 100, np.full(len(cell), 1.0))):
+        graph = MultiViewGraph({"a": 100, "b": 100}, {("a", "b"): links})
         sampler = BlockSampler(graph, n_links=8, n_uniform=8, rng=np.random.default_rng(0))
         batches.append(next(iter(sampler)))
     one, other = batches
-    assert one.left.nodes.tolist() == other.left.nodes.tolist()
+    assert one.left.entities.tolist() == other.left.entities.tolist()
     assert one.left.log_weight.tolist() == other.left.log_weight.tolist()
     assert one.link_weights is None
-    drawn = one.left.nodes[:8] * 100 + one.right.nodes[:8]
+    drawn = one.left.entities[:8] * 100 + one.right.entities[:8]
     assert (drawn % 7 == 0).all()
 
 
-def test_views_and_links_that_fit_the_batch_are_taken_whole():
-    graph, _ = tiny(*CASES["both views whole"])
+def test_small_views_and_their_links_are_taken_completely():
+    graph, _ = tiny(*CASES["all of both views"])
     sampler = BlockSampler(graph, n_links=3, n_uniform=1, rng=np.random.default_rng(0))
     batch = next(iter(sampler))
     ends = {
-        (batch.left.nodes[i], batch.right.nodes[j], w)
+        (batch.left.entities[i], batch.right.entities[j], w)
         for i, j, w in zip(
             batch.left.links, batch.right.links, (batch.link_weights * 3.5).tolist(), strict=True
         )
@@ -273,18 +273,18 @@ def test_pairs_are_drawn_in_proportion_to_their_weight_and_zero_pairs_never():
     assert pairs.count(("b", "c")) / len(pairs) == pytest.approx(0.375, abs=0.04)
 
 
-def test_within_a_view_links_of_one_batch_are_turned_one_by_one():
+def test_within_a_view_each_link_is_oriented_at_random():
     graph, _ = tiny((60, 60), [(i, i + 30, 1.0) for i in range(30)], within=True)
     batch = next(iter(BlockSampler(graph, n_links=25, n_uniform=9, rng=np.random.default_rng(0))))
-    turned = batch.left.nodes[:25] > batch.right.nodes[:25]
-    assert 5 < turned.sum() < 20
+    flipped = batch.left.entities[:25] > batch.right.entities[:25]
+    assert 5 < flipped.sum() < 20
 
 
-def test_a_view_that_is_taken_whole_is_encoded_once():
+def test_a_view_that_is_taken_completely_is_encoded_once():
     graph, _ = tiny((6, 6), [(0, 1, 1.0)], within=True)
     batch = next(iter(BlockSampler(graph, n_links=4, n_uniform=4, rng=np.random.default_rng(0))))
     assert batch.shared is True
-    assert [nodes.tolist() for _, nodes in batch.inputs] == [[0, 1, 2, 3, 4, 5]]
+    assert [entities.tolist() for _, entities in batch.inputs] == [[0, 1, 2, 3, 4, 5]]
     assert batch.left.log_weight.dtype == np.float32
     graph, _ = tiny((6, 6), [(0, 1, 1.0), (2, 3, 2.0)], within=True)
     batch = next(iter(BlockSampler(graph, n_links=4, n_uniform=4, rng=np.random.default_rng(0))))
@@ -294,19 +294,19 @@ def test_a_view_that_is_taken_whole_is_encoded_once():
     assert batch.left.log_weight.dtype == np.float32
 
 
-def test_of_two_pairs_both_are_drawn():
+def test_both_of_two_view_pairs_are_drawn():
     graph, _ = two_pairs()
     batches = iter(BlockSampler(graph, n_links=2, n_uniform=1, rng=np.random.default_rng(0)))
     assert {next(batches).pair for _ in range(100)} == set(graph.links)
 
 
-def test_within_a_view_a_node_never_meets_itself():
+def test_within_a_view_pairs_of_an_entity_with_itself_are_masked():
     graph, _ = tiny((6, 6), [(0, i, 1.0) for i in range(1, 6)], within=True)
     batches = iter(BlockSampler(graph, n_links=2, n_uniform=2, rng=np.random.default_rng(0)))
     for _ in range(50):
         batch = next(batches)
         masked = set(zip(*map(np.ndarray.tolist, batch.masked), strict=True))
-        same = np.argwhere(batch.left.nodes[:, None] == batch.right.nodes).tolist()
+        same = np.argwhere(batch.left.entities[:, None] == batch.right.entities).tolist()
         assert {(s, s) for s in range(2)} | set(map(tuple, same)) == masked
 
 
@@ -320,7 +320,7 @@ def test_batches_are_immutable():
         pairs.tau = 0.0
 
 
-# -- the paper's pairs --------------------------------------------------------------------------
+# -- the paper's pairs ----------------------------------------------------------------------
 
 
 def two_pairs() -> tuple[MultiViewGraph, dict]:
@@ -337,7 +337,7 @@ def two_pairs() -> tuple[MultiViewGraph, dict]:
 
 
 def test_pair_objective_has_the_likelihood_as_its_expectation():
-    """By brute force over all links and terms, with tau = |I| / (r |W|) as the sampler sets it."""
+    """By enumeration of all links and terms, with the sampler's default tau = |I| / (r |W|)."""
     graph, Y = two_pairs()
     alpha = {("a", "a"): 0.3, ("a", "b"): 0.7}
     likelihood = first = second = 0.0
@@ -396,8 +396,8 @@ def test_unrank_inverts_the_numbering_of_unordered_pairs(n, data):
 
 
 @pytest.mark.parametrize("j", [2, 3, 1000, 2**27 + 1, 2**29, 2**30 - 1, 2**31 - 1])
-def test_unrank_is_right_where_a_float_is_not(j):
-    """At the first and the last i of a j, whose numbers differ by 1 in 2^61."""
+def test_unrank_is_exact_where_float64_is_not(j):
+    """At the first and last i of a j, up to numbers near 2^61."""
     links = canonical(*(np.empty(0, np.int64),) * 3, (2**31, 2**31), True)
     first = j * (j - 1) // 2
     rows, cols = unrank(np.array([first - 1, first, first + 1, first + j - 1, first + j]), links)

@@ -1,4 +1,4 @@
-"""Similarities: every pair of views is compared by plain inner products of what `embed` returns."""
+"""Similarities: g is the inner product of the vectors that `embed` returns."""
 
 import numpy as np
 import pytest
@@ -11,9 +11,9 @@ from pmvge import MultiViewGraph, PMvGE
 from pmvge.encoders import MultiViewEncoder, choose_encoders, schemas_of
 from pmvge.errors import ParameterError
 from pmvge.similarities import SIMILARITIES, Cosine, Inner, build_similarity
-from pmvge.similarities.cosine import FIRST_SCALE
+from pmvge.similarities.cosine import INITIAL_SCALE
 
-# Away from 0, where a direction is undefined, and from the ends of float32.
+# Not near 0, where a direction is undefined, nor near the limits of float32.
 entries = st.floats(1 / 64, 100, width=32) | st.floats(-100, -1 / 64, width=32)
 matrices = arrays(np.float32, array_shapes(min_dims=2, max_dims=2, max_side=6), elements=entries)
 
@@ -41,7 +41,7 @@ def cosine_at(scale):
 
 
 @given(matrices)
-def test_inner_leaves_vectors_as_they_are(f):
+def test_inner_returns_its_input(f):
     assert torch.equal(Inner()(torch.from_numpy(f)), torch.from_numpy(f))
 
 
@@ -55,7 +55,7 @@ def test_inner_products_of_cosine_are_the_scaled_cosines(f, scale):
 
 
 @pytest.mark.parametrize("theta", [-5.0, -0.1, 0.0, 0.1, 5.0])
-def test_the_scale_is_positive_whatever_is_learned(theta):
+def test_the_scale_is_positive_for_every_theta(theta):
     similarity = Cosine()
     with torch.no_grad():
         similarity.theta.fill_(theta)
@@ -64,13 +64,13 @@ def test_the_scale_is_positive_whatever_is_learned(theta):
     assert float(norm) == pytest.approx(np.exp(5 * theta), rel=1e-5)
 
 
-def test_a_fresh_cosine_has_the_first_scale():
+def test_cosine_starts_with_the_initial_scale():
     with torch.no_grad():
         norm = Cosine()(torch.tensor([[0.0, 2.0]])).norm()
-    assert float(norm) ** 2 == pytest.approx(FIRST_SCALE)
+    assert float(norm) ** 2 == pytest.approx(INITIAL_SCALE)
 
 
-def test_a_vector_without_direction_stays_finite_and_so_does_its_gradient():
+def test_cosine_of_a_zero_vector_and_its_gradient_are_finite():
     f = torch.zeros(1, 3, requires_grad=True)
     y = Cosine()(f)
     y.sum().backward()
@@ -78,13 +78,13 @@ def test_a_vector_without_direction_stays_finite_and_so_does_its_gradient():
     assert torch.isfinite(f.grad).all()
 
 
-def test_an_unknown_similarity_is_refused_with_the_known_ones():
+def test_an_unknown_similarity_is_refused():
     with pytest.raises(ParameterError, match="'inner', 'cosine'; did you mean 'cosine'"):
         build_similarity("cosinus")
 
 
 @pytest.mark.parametrize(("name", "n_learned"), [("inner", 0), ("cosine", 1)])
-def test_one_scale_serves_the_whole_space(graph, name, n_learned):
+def test_cosine_learns_one_scale_for_all_views(graph, name, n_learned):
     schemas = schemas_of(graph)
     choices = choose_encoders(
         {"a": torch.nn.Linear(4, 3), "b": torch.nn.Linear(6, 3), "c": torch.nn.Embedding(5, 3)},
@@ -109,15 +109,15 @@ def test_inner_products_of_embeddings_are_the_models_g(graph, name):
     assert model.alpha_[0, 1] == pytest.approx(graph.links["a", "b"].total / np.exp(g).sum())
 
 
-def test_all_cosine_embeddings_have_one_norm_and_it_is_learned(graph):
+def test_all_cosine_vectors_have_the_same_learned_norm(graph):
     model = fitted(graph, "cosine")
     new = np.random.default_rng(1).normal(size=(10, 4)) * 100
     vectors = np.concatenate([*model.embeddings_.values(), model.embed("a", new)])
     norms = np.linalg.norm(vectors.astype(np.float64), axis=1)
     np.testing.assert_allclose(norms, norms[0], rtol=1e-5)
-    assert abs(norms[0] ** 2 - FIRST_SCALE) > 0.1
+    assert abs(norms[0] ** 2 - INITIAL_SCALE) > 0.1
 
 
-def test_inner_embeddings_have_norms_of_their_own(graph):
+def test_inner_vectors_have_different_norms(graph):
     norms = np.linalg.norm(fitted(graph, "inner").embeddings_["a"], axis=1)
     assert norms.std() > 0.05 * norms.mean()

@@ -1,4 +1,4 @@
-"""Tables that cannot be used: one line each, which says what is wrong, and where."""
+"""Tables that cannot be used raise a one-line error that names the table and the problem."""
 
 import gzip
 import re
@@ -26,7 +26,7 @@ def folder(tmp_path, write):
 
 
 def failure(folder, films="films.csv", seen="seen.csv", *, features=None, columns=("user", "film")):
-    """The message that reading gives."""
+    """Return the message of the TableError that reading the tables raises."""
     project = Project(
         {
             "films": ViewTable(
@@ -48,12 +48,12 @@ def failure(folder, films="films.csv", seen="seen.csv", *, features=None, column
 HEAD = "film,year\n"
 
 FILES = {
-    "a picture": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "x.csv: is neither: expected a CSV"),
-    "a zip": (b"PK\x03\x04 and so on", "x.csv: is neither: expected a CSV"),
-    "UTF-16": ("film,year\na,1\n".encode("utf-16"), "x.csv: is neither: expected a CSV"),
-    "nothing": (b"", "x.csv: is empty; expected a CSV"),
+    "a picture": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "x.csv: expected a CSV"),
+    "a zip": (b"PK\x03\x04 and so on", "x.csv: expected a CSV"),
+    "UTF-16": ("film,year\na,1\n".encode("utf-16"), "x.csv: expected a CSV"),
+    "empty": (b"", "x.csv: is empty; expected a CSV"),
     "blanks": (b" \n \n", "x.csv: is empty; expected a CSV"),
-    "an empty first line": (b"\n\nfilm,year\n", "x.csv: is empty, or its first line is"),
+    "an empty first line": (b"\n\nfilm,year\n", "x.csv: expected a header in the first line"),
     "a header": (HEAD, "view films (x.csv): the table has no rows"),
     "a header without end": (HEAD[:-1], "view films (x.csv): the table has no rows"),
     "a long row": (HEAD + "a,1\nb,2,3\n", "(x.csv): cannot be read: .*Line: 3 .*b,2,3 .*: 2 Fo"),
@@ -61,9 +61,12 @@ FILES = {
     "a quote without end": (HEAD + 'a,"1\nb,2\n', "(x.csv): cannot be read: .*unterminated quote"),
     "Latin letters": (HEAD.encode() + b"\xe9,1\n", "(x.csv): cannot be read: .*not utf-8 encoded"),
     "a Latin header": (b"film,\xe9t\xe9\na,1\n", "x.csv: cannot be read: .*utf-8"),
-    "a name twice": (b"film,year,Film\na,1,2\n", "x.csv: the first line names 'Film' twice"),
+    "a name twice": (
+        b"film,year,Film\na,1,2\n",
+        "x.csv: the first line repeats the column name 'Film'",
+    ),
     "a column without name": (b"film,year,\na,1,2\n", "x.csv: column 3 has no name in the first"),
-    "old line ends": (b"film,year\ra,1\r", "x.csv: its first line is no CSV header"),
+    "old line ends": (b"film,year\ra,1\r", "x.csv: the first line is not a CSV header"),
     "words as numbers": (HEAD + "a,1\nb,two\n", "column 'year': expected numbers, .* 1 .* 'two'"),
     "an empty id": (HEAD + "a,1\n,2\n", "(x.csv): id column 'film': 1 of 2 ids are empty"),
     "an id twice": (HEAD + "a,1\na,2\nb,1\n", "id column 'film': .*once, but 1 rows .* 'a'"),
@@ -73,7 +76,7 @@ FILES = {
 
 
 @pytest.mark.parametrize(("content", "message"), FILES.values(), ids=FILES)
-def test_csv_files(folder, write, content, message) -> None:
+def test_bad_csv_files(folder, write, content, message) -> None:
     found = failure(folder, write("x.csv", content))
     assert re.search(message.replace("(x.csv)", r"\(x.csv\)"), found), found
 
@@ -82,7 +85,7 @@ def test_a_spreadsheet(folder, write) -> None:
     assert "export the sheet as CSV" in failure(folder, write("x.xlsx", b"PK\x03\x04"))
 
 
-def test_a_missing_file_comes_with_those_that_are_there(folder, write) -> None:
+def test_the_error_for_a_missing_file_lists_the_files(folder, write) -> None:
     write("more.csv.gz", gzip.compress(b"a,b\n"))
     message = failure(folder, "film.csv")
     assert message.startswith(f"film.csv: no such file in {folder}; there are ")
@@ -103,24 +106,26 @@ def test_a_missing_file_comes_with_those_that_are_there(folder, write) -> None:
         gzip.compress(b"film,year\n")[:10] + b"\xff" * 20,
         b"film,year\na,1\n",
     ],
-    ids=["cut", "cut late", "damaged", "not packed"],
+    ids=["truncated early", "truncated late", "damaged", "not gzip"],
 )
-def test_packed_files(folder, write, content) -> None:
+def test_bad_gzip_files(folder, write, content) -> None:
     assert "x.csv.gz" in failure(folder, write("x.csv.gz", content))
 
 
-def test_parquet_files(folder, write) -> None:
+def test_damaged_parquet_files(folder, write) -> None:
     whole = (folder / "films.parquet").read_bytes()
-    for cut in (whole[:100], whole[: len(whole) // 2], whole[:-4] + b"xxxx"):
-        message = failure(folder, write("x.parquet", cut))
+    for damaged in (whole[:100], whole[: len(whole) // 2], whole[:-4] + b"xxxx"):
+        message = failure(folder, write("x.parquet", damaged))
         assert message.startswith("x.parquet: cannot be read: ")
         assert "SELECT" not in message
 
 
 def test_databases(folder, write) -> None:
     assert "none.db: no such database file" in failure(folder, "none.db:films")
-    assert "shop.db: no table 'film'; there are 'films'" in failure(folder, "shop.db:film")
-    assert "give it as database" in failure(folder, "shop.db")
+    assert "shop.db: unknown table 'film': expected one of 'films'" in failure(
+        folder, "shop.db:film"
+    )
+    assert "name it as database" in failure(folder, "shop.db")
     write("x.db", "some text that is long enough")
     assert "x.db: is neither a DuckDB nor a SQLite" in failure(folder, "x.db:films")
     write("cut.db", (folder / "shop.db").read_bytes()[:3000])
@@ -136,7 +141,7 @@ def test_databases(folder, write) -> None:
         ("SELECT * FROM films", "query: .*films does not exist"),
     ],
 )
-def test_queries(folder, query, message) -> None:
+def test_bad_queries(folder, query, message) -> None:
     assert re.search(message, failure(folder, Source(query=query)))
 
 
@@ -144,7 +149,7 @@ def test_queries(folder, query, message) -> None:
     ("query", "message"),
     [("SELEC 1", "syntax error"), ("-- nothing", "selects rows"), ("SELECT x FROM films", "x")],
 )
-def test_queries_to_sqlite(folder, query, message) -> None:
+def test_bad_queries_to_sqlite(folder, query, message) -> None:
     found = failure(folder, Source(database="shop.db", query=query))
     assert found.startswith("shop.db (query): ")
     assert message in found
@@ -155,11 +160,11 @@ LINKS = {
     "negative": ("1,a,1\n1,b,-2\n", "expected weights >= 0, but 1 are not, such as '-2'"),
     "infinite": ("1,a,inf\n", "expected finite weights, but 1 are not, such as 'inf'"),
     "no rows": ("", "links users,films .seen.csv.: the table has no rows"),
-    "all zero": ("1,a,0\n", "none of its 1 rows is a link: 1 with weight zero"),
-    "no ids": (",a,1\n", "none of its 1 rows is a link: 1 with an empty id"),
-    "strangers": (
+    "all zero": ("1,a,0\n", "none of its 1 rows can be used: 1 with weight zero"),
+    "no ids": (",a,1\n", "none of its 1 rows can be used: 1 with an empty id"),
+    "unknown ids": (
         "7,a,1\n8,x,1\n9,y,1\n6,z,1\n",
-        "none of its 4 rows is a link: 4 with an unknown id; view 'users' has ids like '1', '2', "
+        "none of its 4 rows can be used: 4 with an unknown id; view 'users' has ids like '1', '2', "
         "the links have '6', '7', '8'; view 'films' has ids like 'a', 'b', 'c', the links have "
         "'x', 'y', 'z'",
     ),
@@ -167,20 +172,20 @@ LINKS = {
 
 
 @pytest.mark.parametrize(("rows", "message"), LINKS.values(), ids=LINKS)
-def test_links(folder, write, rows, message) -> None:
+def test_bad_links(folder, write, rows, message) -> None:
     write("seen.csv", f"user,film,times\n{rows}")
     found = failure(folder)
     assert re.search(message, found), found
     assert found.startswith("links users,films (seen.csv): ")
 
 
-def test_columns_of_links(folder) -> None:
+def test_unknown_columns_of_links(folder) -> None:
     message = failure(folder, columns=("usr", "film"))
     assert message.startswith("links users,films (seen.csv): no column 'usr'; the columns are ")
     assert message.endswith("did you mean 'user'?")
 
 
-def test_a_row_far_down_is_found(folder, write) -> None:
+def test_a_bad_value_in_a_late_row_is_found(folder, write) -> None:
     rows = "".join(f"f{at},{at}\n" for at in range(60_000))
     message = failure(folder, write("x.csv", f"{HEAD}{rows}g,not a number\n"))
     assert "such as 'not a number'" in message
@@ -191,21 +196,21 @@ def test_frames_of_mixed_types(folder) -> None:
     assert message.startswith("DataFrame: expected a pandas, polars or Arrow table whose columns")
 
 
-def test_a_file_without_a_header_is_not_short_of_a_row(folder, write) -> None:
+def test_a_file_without_a_header_is_refused(folder, write) -> None:
     write("bare.csv", "31336,0,1\n1061127,1,0\n")
-    assert "expected the names of the columns in its first line, got '31336'" in failure(
+    assert "expected column names in the first line, got '31336'" in failure(
         folder, films="bare.csv"
     )
 
 
-def test_lines_that_end_in_two_ways(folder) -> None:
+def test_mixed_line_endings(folder) -> None:
     (folder / "both.csv").write_bytes(b"film,year\r\na,1\r\nb,2\nc,3\r\n")
-    assert "(both.csv): cannot be read: a quote does not end, or lines end in two ways" in failure(
+    assert "(both.csv): cannot be read: unterminated quote, or mixed line endings" in failure(
         folder, films="both.csv"
     )
 
 
 @pytest.mark.parametrize("text", ['{"film": "a"}', "[1, 2]", "<html><body>films</body></html>"])
-def test_other_texts_are_no_csv(text, folder, write) -> None:
+def test_json_and_html_are_not_csv(text, folder, write) -> None:
     write("x.csv", text)
-    assert "x.csv: is neither: expected a CSV" in failure(folder, films="x.csv")
+    assert "x.csv: expected a CSV" in failure(folder, films="x.csv")

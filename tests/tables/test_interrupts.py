@@ -1,4 +1,4 @@
-"""Ctrl-C while DuckDB works on a statement is Ctrl-C, whatever DuckDB makes of it."""
+"""Ctrl-C while DuckDB executes a statement raises KeyboardInterrupt."""
 
 import os
 import signal
@@ -8,16 +8,16 @@ import duckdb
 import pytest
 
 from pmvge.tables import read_project, read_tables, sketch_project
-from pmvge.tables.columns.recipe import batches
+from pmvge.tables.columns.recipe import fetch_batches
 from pmvge.tables.sources import staging
-from pmvge.tables.sources.workbench import ask, readable, workbench
+from pmvge.tables.sources.connection import connect, fetch_all, table_errors
 
 LONG = "SELECT count(*) AS n FROM range(300000000) WHERE hash(range) % 7 = 3"
 
 
 @pytest.fixture
-def struck():
-    """Send Ctrl-C to this process in a moment: DuckDB is at work by then."""
+def ctrl_c():
+    """Send SIGINT to this process after 0.3 s, while DuckDB executes a statement."""
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     yield
@@ -28,19 +28,19 @@ def struck():
 @pytest.mark.parametrize(
     "work",
     [
-        lambda db: ask(db, LONG),
+        lambda db: fetch_all(db, LONG),
         lambda db: db.execute(f"CREATE TABLE t AS {LONG}"),
         lambda db: db.sql(LONG).to_arrow_table(),
         lambda db: db.sql(LONG).fetchnumpy(),
-        lambda db: [*batches(db, LONG)],
+        lambda db: [*fetch_batches(db, LONG)],
     ],
 )
-def test_ctrl_c_in_a_statement(tmp_path, struck, work) -> None:
-    with pytest.raises(KeyboardInterrupt), workbench(tmp_path) as db, readable("a table"):
+def test_ctrl_c_in_a_statement(tmp_path, ctrl_c, work) -> None:
+    with pytest.raises(KeyboardInterrupt), connect(tmp_path) as db, table_errors("a table"):
         work(db)
 
 
-def test_ctrl_c_while_a_project_is_read(write, tmp_path, struck) -> None:
+def test_ctrl_c_while_a_project_is_read(write, tmp_path, ctrl_c) -> None:
     query = LONG.replace("count(*) AS n", "range AS a, range AS b")
     write(
         "pmvge.toml",
@@ -51,9 +51,7 @@ def test_ctrl_c_while_a_project_is_read(write, tmp_path, struck) -> None:
         read_tables(read_project(tmp_path / "pmvge.toml"))
 
 
-def test_what_duckdb_calls_an_interrupt_is_no_table_to_be_skipped(
-    write, tmp_path, monkeypatch
-) -> None:
+def test_an_interrupt_is_not_a_skipped_table(write, tmp_path, monkeypatch) -> None:
     def interrupted(*_):
         raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
 
@@ -63,6 +61,6 @@ def test_what_duckdb_calls_an_interrupt_is_no_table_to_be_skipped(
         sketch_project(tmp_path)
 
 
-def test_other_errors_stay_what_they_are(tmp_path) -> None:
-    with pytest.raises(RuntimeError, match="of ours"), workbench(tmp_path), readable("a table"):
-        raise RuntimeError("a mistake of ours")
+def test_other_runtime_errors_are_not_changed(tmp_path) -> None:
+    with pytest.raises(RuntimeError, match="a bug"), connect(tmp_path), table_errors("a table"):
+        raise RuntimeError("a bug")

@@ -1,4 +1,4 @@
-"""Link tables against a loop in plain Python, and groups against pandas."""
+"""Compare joined link tables with a Python loop and with pandas."""
 
 from collections import Counter, defaultdict
 
@@ -29,7 +29,7 @@ def frame(rows) -> pd.DataFrame:
 
 
 def by_hand(rows, aggregate, left, right, within):
-    """Every row looked at, one after the other."""
+    """Return the expected links and dropped rows, computed row by row."""
     values, dropped = defaultdict(list), Counter()
     for a, b, w in rows:
         if a is None or b is None:
@@ -58,7 +58,7 @@ def entries(graph, pair):
 
 ROWS = st.lists(
     st.tuples(
-        st.sampled_from([*USERS, None, "stranger", "u1 "]),
+        st.sampled_from([*USERS, None, "unknown", "u1 "]),
         st.sampled_from([*ITEMS, None, 99]),
         st.sampled_from([0.1, 0.2, 0.3, 7.0, 0.0, None]),
     ),
@@ -73,7 +73,7 @@ def test_between_views(rows, aggregate, random) -> None:
     wanted, dropped = by_hand(rows, aggregate, USERS, ITEMS, False)
     for _ in range(2):
         tables = read(frame(rows), weight="w", aggregate=aggregate)
-        assert entries(tables.graph, ("u", "i")) == wanted  # to the last bit, in any order
+        assert entries(tables.graph, ("u", "i")) == wanted  # bit for bit, in any row order
         assert tables.joined["u", "i"].dropped == dropped
         assert tables.joined["u", "i"].rows == len(rows)
         random.shuffle(rows)
@@ -121,14 +121,14 @@ def test_against_a_merge_and_groupby_of_pandas() -> None:
     assert entries(read(links).graph, ("u", "i")) == wanted  # without weights rows are counted
 
 
-def test_long_ids_are_told_by_their_beginnings() -> None:
+def test_long_ids_are_truncated_in_messages() -> None:
     views = {"u": {"id": ["u" * 9999]}, "i": {"id": ITEMS}}
     links = LinkTable(frame([("z" * 9999, 10, 1.0)]), ("a", "b"), "w")
     with pytest.raises(TableError, match=r"ids like 'u{57}\.\.\.', the links have 'z{57}\.\.\.'"):
         graph_from_frames(views, {("u", "i"): links})
 
 
-def test_dropped_rows_are_told_once_for_each_table() -> None:
+def test_one_warning_per_table_with_dropped_rows() -> None:
     rows = [("u1", 10, 1.0), ("z", 10, 1.0), (None, 10, 1.0), ("u1", 10, 0.0), ("u1", 77, 1.0)]
     links = LinkTable(frame(rows), ("a", "b"), "w")
     views = {"u": {"id": USERS}, "i": {"id": ITEMS}}
@@ -145,13 +145,13 @@ def test_dropped_rows_are_told_once_for_each_table() -> None:
         graph_from_frames(views, {("u", "i"): links}, strict=True)
 
 
-def test_strict_has_nothing_against_good_tables() -> None:
+def test_strict_accepts_tables_without_dropped_rows() -> None:
     links = LinkTable(frame([("u1", 10, 1.0), ("u1", 10, 1.0)]), ("a", "b"), "w")
     graph = graph_from_frames({"u": {"id": USERS}, "i": None}, {("u", "i"): links}, strict=True)
     assert graph.total_weight == 2
 
 
-def test_a_message_is_one_line_whatever_the_ids() -> None:
+def test_messages_with_multi_line_ids_are_one_line() -> None:
     rows = [("u1", 10, 1.0), ("a\nb", 10, 1.0)]
     assert "\n" not in str(read(frame(rows), weight="w").joined["u", "i"])
     with pytest.raises(TableError) as caught:
@@ -159,17 +159,17 @@ def test_a_message_is_one_line_whatever_the_ids() -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_both_orders_need_a_decision() -> None:
+def test_both_orders_need_symmetrize() -> None:
     links = pd.DataFrame({"a": [10, 20], "b": [20, 10], "w": [1.0, 2.0]})
     with pytest.raises(
-        TableError, match=r"links i,i .* 1 pairs stand in both orders.*symmetrize = max, or sum"
+        TableError, match=r"links i,i .* 1 pairs occur in both orders.*set symmetrize to max or sum"
     ):
         read(links, ("i", "i"), weight="w")
     same = links.assign(w=2.0)
     assert read(same, ("i", "i"), weight="w").graph.total_weight == 2
 
 
-def test_links_of_a_view_with_itself_through_other_columns() -> None:
+def test_links_within_a_view_by_columns_with_other_names() -> None:
     links = pd.DataFrame({"from": [10, 20], "to": [20, 30]})
     graph = read(LinkTable(links, ("from", "to")), ("i", "i")).graph
     assert entries(graph, ("i", "i")) == {(10, 20): 1, (20, 30): 1}
@@ -197,7 +197,7 @@ def test_weights_as_text() -> None:
     assert tables.joined["u", "i"].dropped == {"no weight": 1}
 
 
-def test_weights_that_are_too_many() -> None:
+def test_weights_that_overflow() -> None:
     links = {"a": ["u1"] * 2, "b": [10, 10], "w": [1.7e308, 1.7e308]}
     with pytest.raises(GraphError):
         read(links, weight="w")

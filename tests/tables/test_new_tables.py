@@ -1,4 +1,4 @@
-"""Later tables are read as those of the training were: its own rows come out as they went in."""
+"""New tables are read with the column descriptions of the training tables."""
 
 import json
 
@@ -54,12 +54,12 @@ def graph_of(frame, features=None, **options):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"standardize": False}, {"sparse": False}], ids=["usual", "raw", "dense"]
+    "options", [{}, {"standardize": False}, {"sparse": False}], ids=["default", "raw", "dense"]
 )
-def test_the_rows_of_training_come_out_as_they_went_in(dense, options) -> None:
+def test_training_rows_give_the_training_features(dense, options) -> None:
     frame = films()
     graph = graph_of(frame, **options)
-    tables = json.loads(json.dumps(dict(graph.tables)))  # as a saved model keeps them
+    tables = json.loads(json.dumps(dict(graph.tables)))  # as a saved model stores them
     ids, X = rows_of(tables, "film", frame)
     assert ids.tolist() == frame["film"].tolist()
     order = np.argsort(ids)
@@ -68,7 +68,7 @@ def test_the_rows_of_training_come_out_as_they_went_in(dense, options) -> None:
     assert dense(X)[order].tobytes() == dense(graph.views["film"]).tobytes()
 
 
-def test_chunks_are_the_whole(dense, monkeypatch) -> None:
+def test_batches_together_are_all_rows(dense, monkeypatch) -> None:
     frame = films(5000)
     graph = graph_of(frame)
     ids, X = rows_of(graph.tables, "film", frame)
@@ -100,11 +100,11 @@ def test_rows_without_ids_are_numbered() -> None:
     assert X.shape == (50, graph.input_shape("film")[0])
 
 
-def test_strange_values_are_counted() -> None:
+def test_missing_and_unseen_values_are_counted() -> None:
     graph = graph_of(films(), {"year": "numeric", "kind": "category"})
     notes = Notes()
-    later = {"film": ["x", "y"], "year": [None, 2000.0], "kind": ["new", None]}
-    (_, X), *_ = read_rows(graph.tables, "film", later, notes=notes)
+    new = {"film": ["x", "y"], "year": [None, 2000.0], "kind": ["new", None]}
+    (_, X), *_ = read_rows(graph.tables, "film", new, notes=notes)
     assert X.shape == (2, 6)
     assert X[0].tolist() == [0, 1, 0, 0, 0, 0]
     assert X[1, 2:].tolist() == [0, 0, 0, 1]
@@ -127,7 +127,7 @@ def test_ids_that_were_text_stay_text() -> None:
     assert ids.tolist() == ["12"]
 
 
-def test_featureless_views_are_their_ids() -> None:
+def test_rows_of_featureless_views_have_ids_only() -> None:
     graph = graph_of(pd.DataFrame({"film": ["b", "a"]}), {})
     assert rows_of(graph.tables, "film", {"film": ["z", "a"]})[0].tolist() == ["z", "a"]
     assert rows_of(graph.tables, "user", {"anything": [7, 2]})[0].tolist() == [7, 2]
@@ -136,19 +136,19 @@ def test_featureless_views_are_their_ids() -> None:
 
 
 @pytest.mark.parametrize(
-    ("later", "message"),
+    ("table", "message"),
     [
         ({"film": ["a"]}, "view film .dict.: no column 'year'; the columns are 'film'"),
         ({"film": ["a"], "yaer": [1]}, "no column 'year'; .*did you mean 'yaer'"),
         ({"film": ["a"], "year": ["x"]}, "column 'year': expected numbers, but 1 .* such as 'x'"),
-        ({"film": pa.array(["a", None]), "year": [1, 2]}, "row 1 or a later one has an empty id"),
+        ({"film": pa.array(["a", None]), "year": [1, 2]}, "a row from number 1 on has an empty id"),
         ({"film": pa.array([], pa.string()), "year": pa.array([], pa.int64())}, "has no rows"),
     ],
 )
-def test_later_tables_that_do_not_fit(later, message) -> None:
+def test_new_tables_with_bad_columns_are_refused(table, message) -> None:
     graph = graph_of(films(), {"year": "numeric"})
     with pytest.raises(TableError, match=message):
-        rows_of(graph.tables, "film", pa.table(later) if len(later) == 2 else later)
+        rows_of(graph.tables, "film", pa.table(table) if len(table) == 2 else table)
 
 
 def test_vectors_of_another_length() -> None:
@@ -157,7 +157,7 @@ def test_vectors_of_another_length() -> None:
         rows_of(graph.tables, "film", {"film": ["a"], "vector": [[1, 2]]})
 
 
-def test_models_without_tables_and_views_they_do_not_know() -> None:
+def test_models_without_tables_and_unknown_views() -> None:
     with pytest.raises(TableError, match="not fitted to tables"):
         rows_of(None, "film", {})
     graph = graph_of(films())
@@ -168,7 +168,7 @@ def test_models_without_tables_and_views_they_do_not_know() -> None:
 # -- links ------------------------------------------------------------------------------------
 
 
-def test_links_of_the_training_come_out_as_they_went_in() -> None:
+def test_the_training_link_table_gives_the_training_links() -> None:
     links = {"u": [1, 1, 2, 3], "f": ["a", "b", "a", None], "w": [1, 2, 3, 4]}
     with pytest.warns(DroppedRows):
         graph = graph_from_frames(

@@ -1,6 +1,4 @@
-"""Whole projects: files to a graph that depends on their content alone."""
-
-import time
+"""A project becomes a graph that depends on the content of its files only."""
 
 import duckdb
 import numpy as np
@@ -17,7 +15,7 @@ from pmvge.tables import (
     read_graph,
     read_tables,
 )
-from pmvge.tables.sources import workbench
+from pmvge.tables.sources import connection
 
 PROJECT = """
 [views.users]
@@ -76,7 +74,7 @@ def test_a_project_becomes_a_graph(project, dense) -> None:
         read_graph(project, strict=True)
 
 
-def test_what_was_noticed_on_the_way(project) -> None:
+def test_labels_missing_values_and_notes(project) -> None:
     from pmvge.tables import read_project
 
     tables = read_tables(read_project(project))
@@ -98,7 +96,7 @@ def test_the_order_of_rows_does_not_matter(project, same) -> None:
 
 
 def large(tmp_path, rng, shuffled=False):
-    """150,000 entities, more than DuckDB reads in one piece, and 200,000 links with fractions."""
+    """Write 150,000 entities, more than one DuckDB row group, and 200,000 weighted links."""
     views = pd.DataFrame({"id": np.arange(150_000)})
     for at in range(3):
         views[f"x{at}"] = rng.normal(at, 10.0**at, len(views))
@@ -123,7 +121,7 @@ def large(tmp_path, rng, shuffled=False):
     )
 
 
-def test_neither_threads_nor_the_order_of_many_rows_matter(tmp_path, same, monkeypatch) -> None:
+def test_the_graph_does_not_depend_on_threads_or_row_order(tmp_path, same, monkeypatch) -> None:
     connect = duckdb.connect
     graphs = []
     for threads, shuffled in ((1, False), (4, False), (3, True)):
@@ -131,7 +129,7 @@ def test_neither_threads_nor_the_order_of_many_rows_matter(tmp_path, same, monke
         def with_threads(*args, threads=threads, config, **options):
             return connect(*args, config=config | {"threads": threads}, **options)
 
-        monkeypatch.setattr(workbench.duckdb, "connect", with_threads)
+        monkeypatch.setattr(connection.duckdb, "connect", with_threads)
         project = large(tmp_path, np.random.default_rng(0), shuffled)
         graphs.append(read_tables(project).graph)
     assert graphs[0].ids["v"].tolist() == list(range(150_000))
@@ -139,24 +137,22 @@ def test_neither_threads_nor_the_order_of_many_rows_matter(tmp_path, same, monke
         same(graphs[0], graph)
 
 
-def test_a_usual_size_takes_seconds(tmp_path) -> None:
+def test_a_graph_of_200_000_links_from_csv(tmp_path) -> None:
     rng = np.random.default_rng(0)
     users = pd.DataFrame(rng.normal(size=(20_000, 5)), columns=[f"x{at}" for at in range(5)])
     users.assign(id=[f"u{at}" for at in range(20_000)]).to_csv(tmp_path / "u.csv", index=False)
     ids = [f"u{at}" for at in rng.integers(0, 20_000, 200_000)]
     links = pd.DataFrame({"u": ids, "i": rng.integers(0, 3000, 200_000), "rating": 1.5})
     links.to_csv(tmp_path / "links.csv", index=False)
-    started = time.perf_counter()
     graph = graph_from_frames(
         {"u": str(tmp_path / "u.csv"), "i": None}, {("u", "i"): str(tmp_path / "links.csv")}
     )
-    assert time.perf_counter() - started < 30  # two or three on an idle machine
     assert graph.total_weight == 300_000
     assert graph.input_shape("u") == (5,)
 
 
 @pytest.mark.parametrize("views", [[("a", "A"), ("b", "B")], [("a,b", "c"), ("a", "b,c")]])
-def test_names_of_views(views) -> None:
+def test_view_names_with_commas_or_that_differ_in_case(views) -> None:
     names = [name for pair in views for name in pair]
     frames = [{"x": [1, 2], "y": ["p", "q"]}, {"x": [3, 4, 5], "y": ["r", "s", "t"]}]
     links = {p: LinkTable(f, ("x", "y")) for p, f in zip(views, frames, strict=True)}
@@ -204,7 +200,7 @@ LINKS = {"id": ["a", "b"], "t": [1, 2]}
         ),
     ],
 )
-def test_what_python_code_may_get_wrong(make, message) -> None:
+def test_bad_arguments_raise_a_one_line_error(make, message) -> None:
     with pytest.raises(GraphError, match=message) as caught:
         make()
     assert "\n" not in str(caught.value)

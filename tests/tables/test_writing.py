@@ -1,4 +1,4 @@
-"""A project's text says the same as the project, whatever its names are."""
+"""The text of a project, read again, gives the same project, for any names."""
 
 import tomllib
 
@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmvge.tables import Feature, LinkTable, Project, Source, ViewTable, folded, project_text
-from pmvge.tables.columns.recipe import expand
-from pmvge.tables.project import parse_project
+from pmvge.tables import Feature, LinkTable, Project, Source, ViewTable, fold_columns, project_text
+from pmvge.tables.columns.recipe import resolve_features
+from pmvge.tables.project_file import parse_project
 
 NAMES = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=8
@@ -21,7 +21,7 @@ FEATURES = st.one_of(
 
 
 def plain(project):
-    """Everything a project says, in plain data."""
+    """Return a project as plain data."""
 
     def of(source):
         return source and (source.path, source.database, source.table, source.query)
@@ -44,7 +44,7 @@ def plain(project):
     st.sampled_from(["sum", "count", "max"]),
     st.none() | st.sampled_from(["sum", "max"]),
 )
-def test_what_is_written_is_read(
+def test_written_projects_are_read_back(
     views, names, features, standardize, sparse, aggregate, symmetrize
 ) -> None:
     a, b = views
@@ -67,7 +67,7 @@ def test_what_is_written_is_read(
     assert again.model == {"random_state": 0}
 
 
-def test_the_text_says_why() -> None:
+def test_reasons_are_comments() -> None:
     project = Project(
         {"films": ViewTable("films.csv", "id", {"x": Feature("numeric")}), "users": ViewTable()},
         {("users", "films"): LinkTable("seen.csv", ("u", "f"), "times")},
@@ -75,7 +75,7 @@ def test_the_text_says_why() -> None:
     text = project_text(project, {"films": "every row has an 'id'", "users,films": "it links"})
     assert "# every row has an 'id'\n[views.films]\nsource = \"films.csv\"\n" in text
     assert '[views.films.features]\nx = "numeric"\n' in text
-    assert "[views.users]\n# no source: its ids are those that the links name\n" in text
+    assert "[views.users]\n# no source: its ids are those in the link tables\n" in text
     assert '# it links\n[[links]]\nviews = ["users", "films"]\n' in text
     assert 'weight = "times"\naggregate = "sum"' in text
 
@@ -93,14 +93,14 @@ NUMBERED = [f"w{at}" for at in range(12)]
         ([str(at) for at in range(12)], [str(at) for at in range(12)]),
     ],
 )
-def test_many_columns_are_one_pattern(names, short) -> None:
+def test_numbered_columns_become_one_pattern(names, short) -> None:
     features = dict.fromkeys(names, Feature("numeric"))
-    assert list(folded(features)) == short
+    assert list(fold_columns(features)) == short
 
 
-def test_columns_of_another_kind_are_not_folded() -> None:
+def test_columns_are_not_folded_if_others_match() -> None:
     features = dict.fromkeys(NUMBERED, Feature("numeric")) | {"w3x": Feature("text")}
-    assert folded(features) == features
+    assert fold_columns(features) == features
 
 
 @given(
@@ -111,7 +111,7 @@ def test_columns_of_another_kind_are_not_folded() -> None:
     ),
     st.lists(st.sampled_from(["word", "weight", "wid", "class"]), unique=True),
 )
-def test_patterns_mean_the_same_columns(features, others) -> None:
+def test_patterns_match_the_same_columns(features, others) -> None:
     columns = dict.fromkeys([*features, *others], "VARCHAR")
-    table = ViewTable("t.csv", "key", folded(features))
-    assert expand("t", table, columns | {"key": "VARCHAR"}) == features
+    table = ViewTable("t.csv", "key", fold_columns(features))
+    assert resolve_features("t", table, columns | {"key": "VARCHAR"}) == features

@@ -1,4 +1,4 @@
-"""A run that was interrupted and resumed is, bit for bit, the run that never was."""
+"""An interrupted and resumed run gives the same bits as a run without interruption."""
 
 import json
 import os
@@ -40,13 +40,13 @@ class Interrupted(Exception):
 
 
 @pytest.fixture(autouse=True)
-def no_waiting_for_the_disk(monkeypatch):
+def no_fsync(monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 @pytest.fixture
 def interrupt(monkeypatch):
-    """Make a run stop as its next batch is drawn after so many."""
+    """Return a function that makes runs raise Interrupted after so many batches."""
 
     def after(n_batches):
         for sampler, original in originals.items():
@@ -63,7 +63,7 @@ def interrupt(monkeypatch):
     return after
 
 
-def tables():
+def views_and_links():
     rng = np.random.default_rng(0)
     views = {
         "a": rng.normal(size=(30, 4)),
@@ -79,7 +79,7 @@ def tables():
 
 @pytest.fixture(scope="module")
 def graph():
-    return MultiViewGraph(*tables())
+    return MultiViewGraph(*views_and_links())
 
 
 def pmvge(folder=None, **settings):
@@ -95,7 +95,7 @@ def assert_same(one, other):
         np.testing.assert_array_equal(histories[0][name], histories[1][name])
 
 
-# -- going on -------------------------------------------------------------------------------
+# -- resuming -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("steps", [3, 27, 50])
@@ -109,19 +109,17 @@ def assert_same(one, other):
         {"encoder": {"a": EncoderSpec("linear"), "s": nn.Linear(25, 4)}, "schedule": "step"},
     ],
 )
-def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(
-    graph, tmp_path, interrupt, settings, steps
-):
+def test_a_resumed_run_equals_an_uninterrupted_one(graph, tmp_path, interrupt, settings, steps):
     torch.manual_seed(0)
-    whole = pmvge(**settings).fit(graph)
+    expected = pmvge(**settings).fit(graph)
     interrupt(steps)
     with pytest.raises(Interrupted):
         pmvge(tmp_path, **settings).fit(graph)
     interrupt(None)
-    assert_same(pmvge(tmp_path, **settings).fit(graph, resume=True), whole)
+    assert_same(pmvge(tmp_path, **settings).fit(graph, resume=True), expected)
 
 
-def test_a_run_may_be_interrupted_again_and_again(graph, tmp_path, interrupt):
+def test_a_run_may_be_interrupted_several_times(graph, tmp_path, interrupt):
     for steps in (6, 11, 22, 14):
         interrupt(steps)
         with pytest.raises(Interrupted):
@@ -130,8 +128,8 @@ def test_a_run_may_be_interrupted_again_and_again(graph, tmp_path, interrupt):
     assert_same(pmvge(tmp_path).fit(graph, resume=True), pmvge().fit(graph))
 
 
-def test_a_run_with_a_validation_graph_goes_on(graph, tmp_path, interrupt):
-    views, links = tables()
+def test_a_run_with_a_validation_graph_resumes(graph, tmp_path, interrupt):
+    views, links = views_and_links()
     held = MultiViewGraph(views, {("a", "c"): (links["a", "c"][1] * 3, links["a", "c"][1])})
     interrupt(33)
     with pytest.raises(Interrupted):
@@ -142,8 +140,8 @@ def test_a_run_with_a_validation_graph_goes_on(graph, tmp_path, interrupt):
 
 
 @pytest.mark.parametrize("state", [None, 5])
-def test_a_run_without_a_fixed_seed_goes_on_with_its_own(graph, tmp_path, interrupt, state):
-    """A generator has moved on when the run is resumed; fresh entropy never comes twice."""
+def test_a_run_without_a_fixed_seed_resumes_with_its_saved_seed(graph, tmp_path, interrupt, state):
+    """A generator has another state when the run is resumed; fresh entropy differs every time."""
     generator = None if state is None else np.random.default_rng(state)
     interrupt(33)
     with pytest.raises(Interrupted):
@@ -152,11 +150,10 @@ def test_a_run_without_a_fixed_seed_goes_on_with_its_own(graph, tmp_path, interr
     resumed = pmvge(tmp_path, random_state=generator).fit(graph, resume=True)
     assert resumed.history_[-1].step == 80
     if state is not None:
-        whole = pmvge(random_state=np.random.default_rng(state)).fit(graph)
-        assert_same(resumed, whole)
+        assert_same(resumed, pmvge(random_state=np.random.default_rng(state)).fit(graph))
 
 
-def test_seconds_go_on_counting(graph, tmp_path, interrupt):
+def test_seconds_include_those_before_the_resume(graph, tmp_path, interrupt):
     interrupt(50)
     with pytest.raises(Interrupted):
         pmvge(tmp_path).fit(graph)
@@ -182,11 +179,13 @@ def test_checkpoints_are_written_as_often_as_asked(graph, tmp_path, interrupt, s
     assert manifest.exists() == (steps is not None)
     if steps is not None:
         assert json.loads(manifest.read_text())["step"] == steps
-        assert len(list(tmp_path.iterdir())) == 4  # this one and the one before
+        assert (
+            len(list(tmp_path.iterdir())) == 4
+        )  # two files each of the latest and the previous one
 
 
-def test_a_pair_observed_as_all_zero_is_no_obstacle(tmp_path, interrupt):
-    views, links = tables()
+def test_a_run_with_a_pair_observed_as_all_zero_resumes(tmp_path, interrupt):
+    views, links = views_and_links()
     graph = MultiViewGraph(views, links | {("s", "c"): sparse.csr_array((20, 6))})
     for scheme in ("block", "paper"):
         interrupt(33)
@@ -197,7 +196,7 @@ def test_a_pair_observed_as_all_zero_is_no_obstacle(tmp_path, interrupt):
         assert_same(resumed, pmvge(scheme=scheme).fit(graph))
 
 
-def test_weights_that_are_tied_inside_a_module_stay_so(graph, tmp_path, interrupt):
+def test_tied_weights_stay_tied(graph, tmp_path, interrupt):
     encoder = {"a": Tied()}
     interrupt(33)
     with pytest.raises(Interrupted):
@@ -208,7 +207,7 @@ def test_weights_that_are_tied_inside_a_module_stay_so(graph, tmp_path, interrup
 
 
 class Tied(nn.Module):
-    """One matrix under two names."""
+    """A module with one matrix under two names."""
 
     def __init__(self):
         super().__init__()
@@ -224,13 +223,13 @@ class Tied(nn.Module):
 
 
 @pytest.mark.parametrize("settings", [{}, {"patience": 1}, {"checkpoint_steps": None}])
-def test_a_finished_run_comes_back_without_training(graph, tmp_path, interrupt, settings):
+def test_resuming_a_finished_run_makes_no_steps(graph, tmp_path, interrupt, settings):
     finished = pmvge(tmp_path, **settings).fit(graph)
     interrupt(0)
     assert_same(pmvge(tmp_path, **settings).fit(graph, resume=True), finished)
 
 
-def test_a_finished_run_goes_on_when_more_steps_are_asked_for(graph, tmp_path):
+def test_a_finished_run_resumes_if_max_steps_is_larger(graph, tmp_path):
     pmvge(tmp_path, max_steps=50).fit(graph)
     assert_same(pmvge(tmp_path).fit(graph, resume=True), pmvge().fit(graph))
 
@@ -248,7 +247,7 @@ def test_without_resume_an_older_checkpoint_is_overwritten(graph, tmp_path):
     assert_same(pmvge(tmp_path).fit(graph, resume=True), fresh)
 
 
-def test_writing_checkpoints_changes_nothing(graph, tmp_path):
+def test_writing_checkpoints_does_not_change_the_result(graph, tmp_path):
     assert_same(pmvge(tmp_path).fit(graph), pmvge(checkpoint_steps=None).fit(graph))
 
 
@@ -262,24 +261,24 @@ def test_a_model_and_its_checkpoint_may_share_a_folder(graph, tmp_path, interrup
     assert_same(PMvGE.load(tmp_path), finished)
 
 
-def test_resume_needs_a_place(graph):
+def test_resume_needs_checkpoint_dir(graph):
     with pytest.raises(ParameterError, match=r"resume=True\) needs checkpoint_dir"):
         pmvge().fit(graph, resume=True)
 
 
-# -- checkpoints of something else ----------------------------------------------------------
+# -- checkpoints of other data or settings --------------------------------------------------
 
 
 def other_graph(what):
-    views, links = tables()
+    views, links = views_and_links()
     if what == "links":
         rows, cols = links["a", "s"]
         links["a", "s"] = (rows, (cols + 1) % 20)
-    if what == "one column":  # of a node with one link: nothing else moves
+    if what == "one column":  # of an entity with one link, so that nothing else changes
         rows, cols = links["a", "c"]
-        lonely = np.flatnonzero(np.bincount(rows)[rows] == 1)[0]
+        single = np.flatnonzero(np.bincount(rows)[rows] == 1)[0]
         cols = cols.copy()
-        cols[lonely] = (cols[lonely] + 1) % 6
+        cols[single] = (cols[single] + 1) % 6
         links["a", "c"] = (rows, cols)
     if what == "weights":
         links["a", "s"] = (*links["a", "s"], np.full(60, 2.0))
@@ -291,7 +290,7 @@ def other_graph(what):
         views["s"] = S
     if what == "sparse rows":
         S = views["s"].copy()
-        start = S.indptr[1:-1]  # of rows 1, 2, ...: one takes the first entry of the next
+        start = S.indptr[1:-1]  # move the first entry of a row to the row before it
         row = np.flatnonzero(
             (S.indices[start - 1] < S.indices[start]) & (np.diff(S.indptr)[1:] > 0)
         )
@@ -389,64 +388,62 @@ def test_a_damaged_checkpoint_is_refused(graph, tmp_path, damage, part):
 
 
 def damaged_files(folder, count):
-    """The last checkpoint's files, cut at random lengths and with random bytes flipped."""
+    """Damage the files of the latest checkpoint in ``count`` ways: cut them or flip a bit."""
     rng = np.random.default_rng(0)
     manifest = json.loads((folder / "checkpoint.json").read_text())
     (entry,) = manifest["files"].values()
     for k in range(count):
         path = folder / ("checkpoint.json" if k // 2 % 2 else entry["name"])
-        whole = path.read_bytes()
+        content = path.read_bytes()
         if k % 2:
-            broken = bytearray(whole)
-            broken[rng.integers(len(whole))] ^= 1 << rng.integers(8)
+            broken = bytearray(content)
+            broken[rng.integers(len(content))] ^= 1 << rng.integers(8)
         else:
-            broken = whole[: rng.integers(len(whole))]
+            broken = content[: rng.integers(len(content))]
         path.write_bytes(broken)
         yield
-        path.write_bytes(whole)
+        path.write_bytes(content)
 
 
-def test_when_the_last_checkpoint_is_damaged_the_one_before_is_used(graph, tmp_path):
+def test_the_previous_checkpoint_is_used_if_the_latest_is_damaged(graph, tmp_path):
     settings = {"checkpoint_steps": 10, "checkpoint_seconds": None, "patience": None}
-    whole = pmvge(max_steps=40, patience=None).fit(graph)
+    expected = pmvge(max_steps=40, patience=None).fit(graph)
     pmvge(tmp_path / "made", max_steps=25, **settings).fit(graph)  # written at 10, 20 and 25
     for number, _ in enumerate(damaged_files(tmp_path / "made", 40)):
         folder = tmp_path / str(number)
         shutil.copytree(tmp_path / "made", folder)
-        mark = Checkpoints(folder, None, None, saved_mark(tmp_path / "made"), 0)
-        with pytest.warns(
-            DamagedCheckpoint, match="checkpoint before it is whole: training goes on"
-        ):
-            content, _ = mark.read()
+        checkpoints = Checkpoints(folder, None, None, saved_fingerprint(tmp_path / "made"), 0)
+        with pytest.warns(DamagedCheckpoint, match="; using the previous checkpoint$"):
+            content, _ = checkpoints.read()
         assert content["step"] == 20
-        if number < 4:  # each as the others
+        if number < 4:  # a complete fit for some of them
             shutil.rmtree(folder)
             shutil.copytree(tmp_path / "made", folder)
             with pytest.warns(DamagedCheckpoint):
                 again = pmvge(folder, max_steps=40, **settings).fit(graph, resume=True)
-            assert_same(again, whole)
+            assert_same(again, expected)
 
 
-def test_after_going_back_the_damaged_checkpoint_is_not_kept(graph, tmp_path):
+def test_a_damaged_checkpoint_is_not_kept_as_the_previous_one(graph, tmp_path):
     settings = {"checkpoint_steps": 10, "checkpoint_seconds": None, "patience": None}
     pmvge(tmp_path, max_steps=25, **settings).fit(graph)
     flip(tmp_path / "checkpoint.json")
     with pytest.warns(DamagedCheckpoint):
         pmvge(tmp_path, max_steps=30, **settings).fit(graph, resume=True)
-    flip(tmp_path / "checkpoint.json")  # the one of step 30; that of 20 is beside it
+    flip(tmp_path / "checkpoint.json")  # that of step 30; the previous one is of step 20
     with pytest.warns(DamagedCheckpoint):
         again = pmvge(tmp_path, max_steps=40, **settings).fit(graph, resume=True)
     assert_same(again, pmvge(max_steps=40, patience=None).fit(graph))
 
 
-def saved_mark(folder):
+def saved_fingerprint(folder):
     return json.loads((folder / "checkpoint-before.json").read_text())["fingerprint"]
 
 
-def test_when_both_checkpoints_are_damaged_there_is_no_way_on(graph, tmp_path):
+def test_resume_fails_if_both_checkpoints_are_damaged(graph, tmp_path):
     settings = {"checkpoint_steps": 10, "checkpoint_seconds": None}
     pmvge(tmp_path, max_steps=25, **settings).fit(graph)
-    assert len(list(tmp_path.glob("state-*.safetensors"))) == 2  # and no older ones
+    assert len(list(tmp_path.glob("state-*.safetensors"))) == 2  # older ones are removed
     for path in tmp_path.glob("state-*.safetensors"):
         flip(path)
     with pytest.raises(StorageError, match="damaged"):
@@ -454,25 +451,26 @@ def test_when_both_checkpoints_are_damaged_there_is_no_way_on(graph, tmp_path):
 
 
 def test_a_run_may_be_resumed_with_fewer_steps_than_it_made(tmp_path):
-    """Rows that wait remember the step they were last used in, which may be beyond."""
+    """The last steps of lazily updated rows may be above max_steps."""
     rng = np.random.default_rng(0)
     pairs = (rng.integers(20_000, size=5000), rng.integers(5, size=5000))
     graph = MultiViewGraph({"a": 20_000, "b": 5}, {("a", "b"): pairs})
     settings = {"checkpoint_steps": 50, "patience": None}
-    whole = pmvge(tmp_path, max_steps=600, **settings).fit(graph)
+    finished = pmvge(tmp_path, max_steps=600, **settings).fit(graph)
     for steps in (1, 50, 599):
-        assert_same(pmvge(tmp_path, max_steps=steps, **settings).fit(graph, resume=True), whole)
+        resumed = pmvge(tmp_path, max_steps=steps, **settings).fit(graph, resume=True)
+        assert_same(resumed, finished)
 
 
-def test_an_interruption_amid_the_last_checkpoint_is_not_lost(graph, tmp_path, monkeypatch):
+def test_an_interrupt_during_the_last_checkpoint_is_raised(graph, tmp_path, monkeypatch):
     write = Checkpoints.write
 
-    def pressed(self, content, tensors):
+    def write_interrupted(self, content, tensors):
         if content["step"] == 40:
             signal.raise_signal(signal.SIGINT)
         write(self, content, tensors)
 
-    monkeypatch.setattr(Checkpoints, "write", pressed)
+    monkeypatch.setattr(Checkpoints, "write", write_interrupted)
     with pytest.raises(KeyboardInterrupt):
         pmvge(tmp_path, max_steps=40, patience=None).fit(graph)
     monkeypatch.setattr(Checkpoints, "write", write)

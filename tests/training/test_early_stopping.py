@@ -1,4 +1,4 @@
-"""Early stopping: what is held out, when to stop, and that the best weights come back."""
+"""Early stopping: held-out links, patience, and the best weights."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from pmvge.model import fitting
 
 @pytest.fixture(scope="module")
 def graph():
-    """60 links, so that 20 a step make 3 steps an epoch."""
+    """A graph of 60 links: with 20 links per step, an epoch has 3 steps."""
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(40, 4)), rng.normal(size=(30, 3))
     order = np.argsort(-(a[:, :1] * b[:, 0] + 0.3 * rng.normal(size=(40, 30))).ravel())[:60]
@@ -32,7 +32,7 @@ def pmvge(**settings):
 
 
 def gain(held, Y):
-    """The profile likelihood of held-out links per unit of weight over g = 0, by brute force."""
+    """Return the gain in profile likelihood over g = 0 per unit of weight, from all pairs."""
     total = 0.0
     for (a, b), links in held.links.items():
         g = Y[a].astype(np.float64) @ Y[b].astype(np.float64).T
@@ -42,7 +42,7 @@ def gain(held, Y):
 
 
 def noise(seed):
-    """A graph whose held-out links cannot be learned: validation soon gets worse."""
+    """A graph of random links, on which validation gets worse after a few checks."""
     rng = np.random.default_rng(seed)
     views = {"a": np.random.default_rng(0).normal(size=(40, 8)), "b": 30, "c": 12}
     rows = rng.integers(40, size=80)
@@ -87,12 +87,12 @@ def test_links_held_out_for_validation_are_not_trained_on(graph, monkeypatch):
     ((kept, held),) = seen
     assert (kept.n_links, held.n_links) == (45, 15)
     assert gain(held, model.embeddings_) == pytest.approx(model.history_.best.validation, rel=1e-4)
-    # alpha is computed from all links all the same.
+    # alpha is computed from all links, including the held-out ones.
     Z = np.exp(model.embeddings_["a"].astype(np.float64) @ model.embeddings_["b"].T).sum()
     assert model.alpha_[0, 1] == pytest.approx(graph.total_weight / Z, rel=1e-5)
 
 
-def test_every_seed_holds_out_links_of_its_own(graph, monkeypatch):
+def test_held_out_links_depend_on_the_seed(graph, monkeypatch):
     held, hold_out = [], fitting.hold_out_links
 
     def record(*arguments):
@@ -115,7 +115,7 @@ def test_alpha_counts_the_links_of_a_validation_graph():
 
 
 def test_without_patience_nothing_is_held_out_and_all_steps_are_made(graph, monkeypatch):
-    monkeypatch.setattr(fitting, "hold_out_links", None)  # nobody may call it
+    monkeypatch.setattr(fitting, "hold_out_links", None)  # must not be called
     history = pmvge(patience=None, max_steps=60).fit(graph).history_
     assert [record.step for record in history] == [25, 50, 60]
     assert all(record.validation is None for record in history)

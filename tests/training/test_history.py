@@ -1,4 +1,4 @@
-"""The training record: a list of records, a table, a figure."""
+"""The training history: a list of records, columns, a figure."""
 
 import json
 
@@ -17,7 +17,7 @@ RECORDS = [
 UNSCORED = [Record(10, 0.5, -0.25, None, 0.01, 1.0), Record(20, 1.0, 0.125, None, 0.01, 2.0)]
 
 
-def test_it_is_a_list_of_records() -> None:
+def test_a_history_is_a_sequence_of_records() -> None:
     history = History(RECORDS[:2])
     history.append(RECORDS[2])
     assert len(history) == 3
@@ -53,12 +53,12 @@ def test_validation_of_zero_or_less_can_be_the_best(highest) -> None:
         ([], "History: no records"),
     ],
 )
-def test_repr_sums_up_the_run(records, shown) -> None:
+def test_repr(records, shown) -> None:
     assert repr(History(records)) == shown
 
 
 @pytest.mark.parametrize("records", [RECORDS, UNSCORED, [*UNSCORED, *RECORDS]])
-def test_the_table_goes_into_a_data_frame(records) -> None:
+def test_to_dict_makes_a_data_frame(records) -> None:
     frame = pd.DataFrame(History(records).to_dict())
     assert list(frame.columns) == [
         "step",
@@ -77,12 +77,12 @@ def test_the_table_goes_into_a_data_frame(records) -> None:
         )
 
 
-def test_the_table_of_an_empty_history_has_its_columns() -> None:
+def test_to_dict_of_an_empty_history_has_all_columns() -> None:
     assert pd.DataFrame(History().to_dict()).shape == (0, 6)
 
 
 @pytest.mark.parametrize("records", [RECORDS, UNSCORED, []])
-def test_plain_records_come_back_through_json(records) -> None:
+def test_records_survive_json(records) -> None:
     plain = json.loads(json.dumps(History(records).to_records()))
     assert list(History.from_records(plain)) == records
 
@@ -101,7 +101,7 @@ def test_the_figure_shows_gains_against_steps_and_marks_the_best() -> None:
     assert "nats per unit of weight" in figure.layout.yaxis.title.text
 
 
-def test_the_figure_without_validation_shows_the_training_alone() -> None:
+def test_the_figure_without_validation_shows_the_training_only() -> None:
     figure = History(UNSCORED).plot()
     assert [trace.name for trace in figure.data] == ["training"]
     assert list(figure.data[0].y) == [0.25, -0.125]

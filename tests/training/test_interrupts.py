@@ -1,4 +1,4 @@
-"""Ctrl-C, noted and put off: by real signals."""
+"""Deferred interrupts, tested with real signals."""
 
 import os
 import signal
@@ -6,78 +6,78 @@ import threading
 
 import pytest
 
-from pmvge.training import terminate_as_interrupted
+from pmvge.training import treat_sigterm_as_interrupt
 from pmvge.training.interrupts import deferred_interrupt
 
 
-def press():
+def press_ctrl_c():
     os.kill(os.getpid(), signal.SIGINT)
 
 
 @pytest.fixture(autouse=True)
-def usual():
-    """Python's own handler, as in a terminal; afterwards what was there before."""
+def default_handler():
+    """Install Python's default handler; restore the previous one afterwards."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield signal.default_int_handler
     signal.signal(signal.SIGINT, before)
 
 
-def test_an_interruption_is_noted_and_nothing_is_interrupted(usual):
+def test_an_interrupt_is_recorded_and_not_raised(default_handler):
     with deferred_interrupt() as interrupted:
         assert not interrupted()
-        press()
+        press_ctrl_c()
         assert interrupted()
         assert interrupted()
-    assert signal.getsignal(signal.SIGINT) is usual
+    assert signal.getsignal(signal.SIGINT) is default_handler
 
 
-def test_without_one_nothing_is_noted(usual):
+def test_without_an_interrupt_nothing_is_recorded(default_handler):
     with deferred_interrupt() as interrupted:
         pass
     assert not interrupted()
-    assert signal.getsignal(signal.SIGINT) is usual
+    assert signal.getsignal(signal.SIGINT) is default_handler
 
 
-def test_a_second_one_interrupts(usual):
+def test_a_second_interrupt_is_raised(default_handler):
     def twice():
         with deferred_interrupt() as interrupted:
-            press()
+            press_ctrl_c()
             assert interrupted()
-            press()
+            press_ctrl_c()
 
     with pytest.raises(KeyboardInterrupt):
         twice()
-    assert signal.getsignal(signal.SIGINT) is usual
+    assert signal.getsignal(signal.SIGINT) is default_handler
 
 
-def test_after_an_error_all_is_as_before(usual):
+def test_the_handler_is_restored_after_an_error(default_handler):
     with pytest.raises(ZeroDivisionError), deferred_interrupt():
         raise ZeroDivisionError
-    assert signal.getsignal(signal.SIGINT) is usual
+    assert signal.getsignal(signal.SIGINT) is default_handler
     with pytest.raises(KeyboardInterrupt):
-        press()
+        press_ctrl_c()
 
 
-def test_where_it_is_not_wanted_an_interruption_interrupts():
+def test_an_interrupt_is_raised_if_deferring_is_disabled():
     with pytest.raises(KeyboardInterrupt), deferred_interrupt(False):
-        press()
+        press_ctrl_c()
 
 
-def test_a_handler_of_somebody_else_stays():
-    heard = []
+def test_a_handler_set_by_other_code_is_kept():
+    received = []
 
-    def theirs(number, frame):
-        heard.append(number)
+    def handler(number, frame):
+        received.append(number)
 
-    signal.signal(signal.SIGINT, theirs)
+    signal.signal(signal.SIGINT, handler)
     with deferred_interrupt() as interrupted:
-        press()
-        assert signal.getsignal(signal.SIGINT) is theirs
+        press_ctrl_c()
+        assert signal.getsignal(signal.SIGINT) is handler
         assert not interrupted()
-    assert heard == [signal.SIGINT]
+    assert received == [signal.SIGINT]
 
 
-def test_another_thread_leaves_signals_alone(usual):
+def test_other_threads_do_not_change_handlers(default_handler):
     found = []
 
     def work():
@@ -87,30 +87,30 @@ def test_another_thread_leaves_signals_alone(usual):
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert found == [(False, usual)]
+    assert found == [(False, default_handler)]
 
 
 @pytest.fixture
-def terminated():
-    """Somebody who sends SIGTERM where Ctrl-C is ignored, as in jobs that a script has started."""
+def send_sigterm():
+    """Return a function that sends SIGTERM; Ctrl-C is ignored, as in background jobs of a shell."""
     before = signal.getsignal(signal.SIGTERM)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    terminate_as_interrupted()
+    treat_sigterm_as_interrupt()
     yield lambda: os.kill(os.getpid(), signal.SIGTERM)
     signal.signal(signal.SIGTERM, before)
 
 
-def test_sigterm_interrupts_also_where_ctrl_c_is_ignored(terminated):
-    press()
+def test_sigterm_raises_keyboard_interrupt_if_ctrl_c_is_ignored(send_sigterm):
+    press_ctrl_c()
     with pytest.raises(KeyboardInterrupt):
-        terminated()
+        send_sigterm()
 
 
-def test_sigterm_is_put_off_too(terminated):
+def test_sigterm_is_deferred_too(send_sigterm):
     with deferred_interrupt() as interrupted:
-        press()
+        press_ctrl_c()
         assert not interrupted()
-        terminated()
+        send_sigterm()
         assert interrupted()
     with pytest.raises(KeyboardInterrupt):
-        terminated()
+        send_sigterm()

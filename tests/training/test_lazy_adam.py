@@ -1,4 +1,4 @@
-"""Tables updated row by row end where Adam on the whole of them ends."""
+"""Lazily updated rows are equal to those of Adam on the complete weight."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pmvge import MultiViewGraph, PMvGE
 from pmvge.encoders import Lookup
 from pmvge.encoders.layers import Affine
 from pmvge.graph import SparseRows
-from pmvge.model import trainer as assembly
+from pmvge.model import trainer as model_trainer
 from pmvge.training.lazy_adam import LazyAdam
 
 N, K, STEPS = 40, 5, 300
@@ -31,44 +31,46 @@ def sudden(step: int) -> float:
 
 @pytest.mark.parametrize("rate", [constant, falling, sudden])
 @pytest.mark.parametrize("decay", [0.0, 0.05, 40.0])
-def test_rows_are_where_adam_has_them(rate, decay):
-    """Rows are used every now and then, twice in a step, once, or never; gradients vary in size."""
+def test_lazy_rows_equal_adam(rate, decay):
+    """Rows are used twice in a step, in every step, rarely, or never; gradients vary in size."""
     rng, rates = np.random.default_rng(0), [rate(step) for step in range(STEPS)]
     torch.manual_seed(0)
     lazy = Lookup(N, K)
     lazy.weight.data.normal_()
     before = lazy.weight.detach().clone()
-    whole = torch.nn.Parameter(before.clone())
-    adam = torch.optim.AdamW([whole], lr=1.0, weight_decay=decay)
+    complete = torch.nn.Parameter(before.clone())
+    adam = torch.optim.AdamW([complete], lr=1.0, weight_decay=decay)
     ours = LazyAdam(lazy, decay)
     target = torch.from_numpy(rng.normal(size=(N, K))).float()
     for step in range(STEPS):
-        # Some rows in every step, others hardly ever; the last one never.
+        # Some rows are used in most steps, others rarely, the last one never.
         index = torch.from_numpy(rng.geometric(0.1, size=8) % (N - 1))
         size = float(rng.exponential())
         adam.param_groups[0]["lr"] = rates[step]
         adam.zero_grad()
-        (size * (whole[index] - target[index]) ** 2).sum().backward()
+        (size * (complete[index] - target[index]) ** 2).sum().backward()
         adam.step()
         first, second = lazy(index[:5]), lazy(index[5:])
         y = torch.cat([first, second])
         (size * (y - target[index]) ** 2).sum().backward()
-        ours.descend(*ours.gradient(), rates[step])
+        ours.step(*ours.gradient(), rates[step])
         if step % 97 == 0:
             ours.catch_up_all()
-            torch.testing.assert_close(lazy.weight, whole, rtol=0, atol=5e-5)
+            torch.testing.assert_close(lazy.weight, complete, rtol=0, atol=5e-5)
     ours.catch_up_all()
-    torch.testing.assert_close(lazy.weight, whole, rtol=0, atol=5e-5)
-    assert lazy.weight.grad is None  # no gradient of the whole table was ever made
+    torch.testing.assert_close(lazy.weight, complete, rtol=0, atol=5e-5)
+    assert lazy.weight.grad is None  # no gradient of the complete weight was computed
     if decay < 1:
-        assert (lazy.weight - target).norm() < 0.9 * (before - target).norm()  # it has learned
+        assert (lazy.weight - target).norm() < 0.9 * (
+            before - target
+        ).norm()  # the weight approaches the target
 
 
-def test_a_batch_costs_its_rows_only():
-    """A gradient has as many rows as the batch, for look-ups and for sparse features."""
-    table = Lookup(1000, K)
-    ours = LazyAdam(table, 0.0)
-    table(torch.tensor([7, 7, 3])).sum().backward()
+def test_a_gradient_has_the_rows_of_its_batch_only():
+    """For lookups and for sparse features."""
+    lookup = Lookup(1000, K)
+    ours = LazyAdam(lookup, 0.0)
+    lookup(torch.tensor([7, 7, 3])).sum().backward()
     rows, gradient = ours.gradient()
     assert rows.tolist() == [3, 7]
     torch.testing.assert_close(gradient, torch.tensor([[1.0] * K, [2.0] * K]))
@@ -79,14 +81,14 @@ def test_a_batch_costs_its_rows_only():
     )
     plain = x.to_dense() @ layer.weight + layer.bias
     torch.testing.assert_close(layer(x), plain)
-    layer.lent.clear()
+    layer.row_copies.clear()
     layer(x).sum().backward()
     rows, gradient = ours.gradient()
     assert rows.tolist() == [5, 9]
     torch.testing.assert_close(gradient, torch.tensor([[4.0] * K, [2.0] * K]))
 
 
-# -- whole fits -----------------------------------------------------------------------------
+# -- fits -----------------------------------------------------------------------------------
 
 
 def graph_of(kind: str) -> MultiViewGraph:
@@ -101,7 +103,7 @@ def graph_of(kind: str) -> MultiViewGraph:
 
 
 def fitted(kind: str, lazy: float, monkeypatch, **settings) -> PMvGE:
-    monkeypatch.setattr(assembly, "LAZY", lazy)
+    monkeypatch.setattr(model_trainer, "LAZY_RATIO", lazy)
     given = {"batch_size": 16, "max_steps": 120, "patience": 2, "random_state": 0} | settings
     return PMvGE(4, hidden_sizes=(8,), progress=False, **given)
 
@@ -111,23 +113,23 @@ def fitted(kind: str, lazy: float, monkeypatch, **settings) -> PMvGE:
 @pytest.mark.parametrize(
     "more", [{}, {"schedule": "cosine", "weight_decay": 0.01}, {"schedule": "step"}]
 )
-def test_a_fit_is_the_same_row_by_row(kind, scheme, more, monkeypatch):
+def test_a_fit_with_lazy_updates_equals_one_without(kind, scheme, more, monkeypatch):
     graph = graph_of(kind)
-    whole, by_row = (
+    dense, lazily = (
         fitted(kind, lazy, monkeypatch, scheme=scheme, **more).fit(graph) for lazy in (1e9, 0.0)
     )
-    for view, Y in whole.embeddings_.items():
-        np.testing.assert_allclose(by_row.embeddings_[view], Y, atol=2e-3)
-    assert by_row.log_likelihood(graph) == pytest.approx(whole.log_likelihood(graph), rel=1e-3)
+    for view, Y in dense.embeddings_.items():
+        np.testing.assert_allclose(lazily.embeddings_[view], Y, atol=2e-3)
+    assert lazily.log_likelihood(graph) == pytest.approx(dense.log_likelihood(graph), rel=1e-3)
 
 
-def test_what_is_large_is_updated_row_by_row(monkeypatch):
+def test_large_weights_are_updated_lazily(monkeypatch):
     seen = []
     made = LazyAdam.__init__
 
-    def spy(self, table, *rest):
-        seen.append(len(table.weight))
-        made(self, table, *rest)
+    def spy(self, module, *rest):
+        seen.append(len(module.weight))
+        made(self, module, *rest)
 
     monkeypatch.setattr(LazyAdam, "__init__", spy)
     rng = np.random.default_rng(0)
@@ -139,23 +141,23 @@ def test_what_is_large_is_updated_row_by_row(monkeypatch):
     assert seen == [5000]
 
 
-def test_a_resumed_fit_is_the_same_to_the_bit(tmp_path, monkeypatch):
+def test_a_resumed_fit_with_lazy_updates_is_bitwise_equal(tmp_path, monkeypatch):
     graph = graph_of("featureless")
-    monkeypatch.setattr(assembly, "LAZY", 0.0)
+    monkeypatch.setattr(model_trainer, "LAZY_RATIO", 0.0)
     settings = {"batch_size": 16, "max_steps": 60, "patience": 5, "random_state": 0}
-    whole = PMvGE(4, progress=False, **settings).fit(graph)
+    expected = PMvGE(4, progress=False, **settings).fit(graph)
     keeping = {"checkpoint_dir": tmp_path, "checkpoint_steps": 7, "progress": False}
-    descend = assembly.Trainer.descend
+    train_step = model_trainer.Trainer.train_step
 
     def stop(self, batch):
         if self.step == 40:
             raise KeyboardInterrupt
-        descend(self, batch)
+        train_step(self, batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(assembly.Trainer, "descend", stop)
+        patch.setattr(model_trainer.Trainer, "train_step", stop)
         with pytest.raises(KeyboardInterrupt):
             PMvGE(4, **keeping, **settings).fit(graph)
     resumed = PMvGE(4, **keeping, **settings).fit(graph, resume=True)
-    for view, Y in whole.embeddings_.items():
+    for view, Y in expected.embeddings_.items():
         np.testing.assert_array_equal(resumed.embeddings_[view], Y)

@@ -1,4 +1,4 @@
-"""The gradient loop: its steps, its schedules, when it stops, and what it leaves behind."""
+"""The training loop: steps, schedules, stopping, divergence, interrupts."""
 
 import json
 import math
@@ -16,10 +16,10 @@ from torch import nn
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.errors import DivergedError
 from pmvge.likelihoods import Loss
-from pmvge.model import trainer as assembly
+from pmvge.model import trainer as model_trainer
 from pmvge.sampling import BatchStream
 from pmvge.training import Checkpoints, Plan, Trainer
-from pmvge.training.progress import Silent
+from pmvge.training.progress import NoProgress
 
 SIMILARITIES = {
     ("a", "c"): lambda: torch.tensor([[4.0, -2.0]]),
@@ -29,7 +29,7 @@ SIMILARITIES = {
 
 @pytest.fixture(scope="module")
 def graph():
-    """60 links, so that 20 a step make 3 steps an epoch."""
+    """A graph of 60 links: with 20 links per step, an epoch has 3 steps."""
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(40, 4)), rng.normal(size=(30, 3))
     order = np.argsort(-(a[:, :1] * b[:, 0] + 0.3 * rng.normal(size=(40, 30))).ravel())[:60]
@@ -68,14 +68,14 @@ def plan(**settings):
 
 
 def trainer(network, loss, validate=None, **settings):
-    """A trainer that descends ``loss()``, whatever the batch."""
+    """A trainer that minimises ``loss()``, which does not depend on the batch."""
     return Trainer(
         network,
         lambda batch: Loss(loss(), SIMILARITIES),
-        BatchStream(iter(int, 1), np.random.default_rng(0)),  # zeros without end
+        BatchStream(iter(int, 1), np.random.default_rng(0)),  # an infinite stream of zeros
         plan(**settings),
         validate=validate,
-        watcher=Silent(),
+        progress=NoProgress(),
     )
 
 
@@ -83,12 +83,12 @@ def trainer(network, loss, validate=None, **settings):
 
 
 @given(st.integers(0, 999), st.floats(1e-6, 10))
-def test_a_constant_rate_stays(step, rate):
+def test_a_constant_schedule(step, rate):
     assert plan(learning_rate=rate).learning_rate_at(step) == rate
 
 
 @given(st.integers(0, 999), st.integers(1, 200), st.floats(0.1, 1))
-def test_a_step_schedule_multiplies_once_every_so_many_steps(step, every, factor):
+def test_a_step_schedule_multiplies_the_rate_every_decay_every_steps(step, every, factor):
     expected = 0.1
     for _ in range(every, step + 1, every):
         expected *= factor
@@ -97,7 +97,7 @@ def test_a_step_schedule_multiplies_once_every_so_many_steps(step, every, factor
 
 
 @given(st.integers(1, 1000), st.integers(0, 1000))
-def test_a_cosine_schedule_is_half_a_wave_from_the_rate_to_zero(max_steps, step):
+def test_a_cosine_schedule_falls_from_the_rate_to_zero(max_steps, step):
     made = plan(schedule="cosine", max_steps=max_steps)
     at = made.learning_rate_at(min(step, max_steps))
     assert at == pytest.approx(0.1 * math.cos(math.pi / 2 * min(step, max_steps) / max_steps) ** 2)
@@ -123,7 +123,7 @@ def test_fit_follows_the_schedule(graph, schedule, rates):
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.3])
-def test_steps_are_those_of_adam_with_decay_of_matrices_only(decay):
+def test_steps_equal_adam_with_decay_of_matrices_only(decay):
     torch.manual_seed(0)
     ours, theirs = nn.Linear(3, 2), nn.Linear(3, 2)
     theirs.load_state_dict(ours.state_dict())
@@ -132,7 +132,7 @@ def test_steps_are_those_of_adam_with_decay_of_matrices_only(decay):
     loop = trainer(ours, lambda: ((ours(x) - target) ** 2).sum(), **settings)
     adam = torch.optim.Adam(theirs.parameters())
     for rate in (0.1, 0.1, 0.05, 0.05, 0.025):
-        loop.descend(0)
+        loop.train_step(0)
         adam.param_groups[0]["lr"] = rate
         adam.zero_grad()
         ((theirs(x) - target) ** 2).sum().backward()
@@ -149,13 +149,13 @@ def test_gradients_are_clipped_by_their_common_norm(clip_norm, norm):
     loop = trainer(
         layer, lambda: 30 * layer.weight.sum() + 40 * layer.bias.sum(), clip_norm=clip_norm
     )
-    loop.descend(0)
+    loop.train_step(0)
     gradient = torch.stack([layer.weight.grad.sum(), layer.bias.grad.sum()])
     torch.testing.assert_close(gradient, torch.tensor([30.0, 40.0]) * norm / 50, rtol=1e-4, atol=0)
 
 
-def test_one_row_in_a_batch_goes_through_running_statistics():
-    # Two pairs without a view in common, one link and one uniform pair a batch: often one row.
+def test_a_single_row_in_a_batch_uses_running_statistics():
+    # Two pairs without a common view, and one link and one uniform pair per batch: often one row.
     rng = np.random.default_rng(0)
     views = {view: rng.normal(size=(10, 3)) for view in "abcd"}
     links = {pair: (np.arange(10), np.arange(10)) for pair in (("a", "b"), ("c", "d"))}
@@ -164,7 +164,7 @@ def test_one_row_in_a_batch_goes_through_running_statistics():
     assert all(np.isfinite(Y).all() for Y in model.embeddings_.values())
 
 
-def test_parameters_that_are_frozen_stay(graph):
+def test_frozen_parameters_do_not_change(graph):
     module = nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 4))
     module[0].requires_grad_(False)
     model = pmvge(encoder={"a": module}, patience=None)
@@ -172,14 +172,14 @@ def test_parameters_that_are_frozen_stay(graph):
     with torch.no_grad():
         hidden, before = module[0](x), module(x).numpy()
     after = model.fit(graph).embeddings_["a"]
-    # What comes out is another linear map of the same hidden layer.
+    # The output is another linear map of the same hidden layer.
     design = np.column_stack([hidden.numpy(), np.ones(40)])
     residual = np.linalg.lstsq(design, after, rcond=None)[0]
     np.testing.assert_allclose(design @ residual, after, atol=1e-4)
     assert not np.allclose(after, before, atol=1e-2)
 
 
-# -- how long -------------------------------------------------------------------------------
+# -- length of training ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -192,17 +192,20 @@ def test_parameters_that_are_frozen_stay(graph):
         ({"max_steps": 10, "max_epochs": 4}, 10),
         ({"max_steps": 20, "max_epochs": 4}, 12),
         ({"max_steps": None, "max_epochs": None}, 1000),
-        ({"max_steps": None, "max_epochs": 4, "batch_size": 500}, 4),  # no more draws than links
+        (
+            {"max_steps": None, "max_epochs": 4, "batch_size": 500},
+            4,
+        ),  # at most as many draws as links
         ({"max_steps": None, "max_epochs": 4, "scheme": "paper", "negative_rate": 3}, 48),
     ],
 )
-def test_training_is_as_long_as_it_was_asked_to_be(graph, limits, steps):
+def test_max_steps_and_max_epochs(graph, limits, steps):
     history = pmvge(patience=None, **limits).fit(graph).history_
     assert history[-1].step == steps
 
 
-def test_the_default_length_is_thirty_epochs_when_they_are_longer(graph, monkeypatch):
-    monkeypatch.setattr(assembly, "STEPS", (5, 3000))
+def test_the_default_length_is_thirty_epochs_within_bounds(graph, monkeypatch):
+    monkeypatch.setattr(model_trainer, "DEFAULT_STEPS", (5, 3000))
     assert pmvge(patience=None, max_steps=None).fit(graph).history_[-1].step == 90
 
 
@@ -220,9 +223,9 @@ def test_the_default_length_is_thirty_epochs_when_they_are_longer(graph, monkeyp
         (10_000, 30_000),
     ],
 )
-def test_the_default_length_fits_small_graphs_and_large_ones(steps_per_epoch, steps):
+def test_the_default_length_by_steps_per_epoch(steps_per_epoch, steps):
     settings = PMvGE().get_params(deep=False)
-    assert assembly._plan(settings, steps_per_epoch).max_steps == steps
+    assert model_trainer._plan(settings, steps_per_epoch).max_steps == steps
 
 
 def test_an_epoch_is_as_many_draws_as_there_are_links(graph):
@@ -241,8 +244,8 @@ def test_the_loss_of_a_record_is_the_mean_since_the_last(graph):
     [
         ([1, 2, 3, 4], 1, 4, 4),
         ([4, 3, 2, 1], 1, 2, 1),
-        ([4, 4, 4, 4], 2, 3, 1),  # no better is not better
-        ([1, 0, 2, 1, 0, 9], 2, 5, 3),  # patience is new after each best
+        ([4, 4, 4, 4], 2, 3, 1),  # equal is not better
+        ([1, 0, 2, 1, 0, 9], 2, 5, 3),  # each best restarts the patience
         ([1, 0, 2, 1, 3, 2], 2, 6, 5),
         ([-5, -6, -4, -7, -8], 3, 5, 3),
         ([3, 2, 1], None, 3, 1),
@@ -268,7 +271,7 @@ def test_patience_counts_checks_without_a_better_validation(validations, patienc
 
 
 class Poisoned(nn.Module):
-    """A linear map whose output, or gradient, is spoilt at the n-th training call."""
+    """A linear map whose output or gradient is not finite at the n-th training call."""
 
     def __init__(self, at, what):
         super().__init__()
@@ -287,35 +290,35 @@ class Poisoned(nn.Module):
 @pytest.mark.parametrize(
     ("what", "says"), [("output", "loss is nan"), ("gradient", r"gradient is (nan|inf)")]
 )
-def test_a_number_that_is_not_finite_stops_training_where_it_appears(graph, what, says):
+def test_a_loss_or_gradient_that_is_not_finite_stops_training(graph, what, says):
     model = pmvge(encoder={"a": Poisoned(6, what)}, learning_rate=0.025)
     with pytest.raises(DivergedError, match=rf"at step 6 on the links \('a', 'b'\): the {says}"):
         model.fit(graph)
 
 
-def test_divergence_says_how_large_the_numbers_were_and_what_to_try(graph):
+def test_the_divergence_message_has_similarities_and_advice(graph):
     model = pmvge(scheme="paper", learning_rate=5.0, clip_norm=None, max_steps=500)
     with pytest.raises(DivergedError) as caught:
         model.fit(graph)
     message = str(caught.value)
     (largest,) = re.findall(r"with similarities up to (\S+) and learning rate 5\. ", message)
-    assert not float(largest) < 80  # where exp(g) comes near the end of float32
+    assert not float(largest) < 80  # exp(80) is near the limit of float32
     for advice in ("smaller learning_rate", "scheme='block'", "similarity='cosine'", "standardize"):
         assert advice in message
 
 
 @pytest.mark.parametrize(("factor", "shift", "value"), [(math.nan, 0, "nan"), (1, math.inf, "inf")])
-def test_divergence_names_the_largest_similarity_and_its_pair(factor, shift, value):
+def test_the_divergence_message_names_the_largest_similarity_and_its_pair(factor, shift, value):
     layer = nn.Linear(1, 1)
     loop = trainer(layer, lambda: layer.weight.sum() * factor + shift)
     before = layer.weight.detach().clone()
     says = rf"on the links \('a', 'b'\): the loss is {value}, with similarities up to 15 and"
     with pytest.raises(DivergedError, match=says):
-        loop.descend(0)
-    assert torch.equal(layer.weight, before)  # the step was not made
+        loop.train_step(0)
+    assert torch.equal(layer.weight, before)  # the weights did not change
 
 
-def test_the_same_rate_is_no_trouble_for_the_advice(graph):
+def test_the_advised_settings_do_not_diverge_at_the_same_rate(graph):
     pmvge(scheme="block", similarity="cosine", learning_rate=5.0, clip_norm=None).fit(graph)
 
 
@@ -323,52 +326,54 @@ def test_the_same_rate_is_no_trouble_for_the_advice(graph):
 
 
 def press_at(monkeypatch, step, times=1):
-    """Ctrl-C in the midst of a step."""
-    usual = Trainer.descend
+    """Send Ctrl-C during a step."""
+    original = Trainer.train_step
 
-    def descend(self, batch):
+    def train_step(self, batch):
         if self.step + 1 == step:
             for _ in range(times):
                 os.kill(os.getpid(), signal.SIGINT)
-        usual(self, batch)
+        original(self, batch)
 
-    monkeypatch.setattr(Trainer, "descend", descend)
+    monkeypatch.setattr(Trainer, "train_step", train_step)
 
 
 @pytest.mark.parametrize("step", [1, 13, 25, 30])
 @pytest.mark.parametrize("patience", [None, 5])
-def test_an_interrupted_run_goes_on_to_the_same_bits(graph, tmp_path, monkeypatch, step, patience):
+def test_a_run_resumed_after_ctrl_c_is_bitwise_equal(graph, tmp_path, monkeypatch, step, patience):
     settings = {"dropout": 0.2, "max_steps": 30, "patience": patience}
-    whole = pmvge(**settings).fit(graph)
+    expected = pmvge(**settings).fit(graph)
     model = pmvge(**settings, checkpoint_dir=tmp_path, checkpoint_seconds=None)
     with monkeypatch.context() as patch:
         press_at(patch, step)
         with pytest.raises(KeyboardInterrupt):
             model.fit(graph)
-    assert json.loads((tmp_path / "checkpoint.json").read_text())["step"] == step  # to its end
+    assert (
+        json.loads((tmp_path / "checkpoint.json").read_text())["step"] == step
+    )  # the step was finished
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     steps = []
-    usual = Trainer.descend
+    original = Trainer.train_step
     monkeypatch.setattr(
-        Trainer, "descend", lambda self, batch: steps.append(self.step) or usual(self, batch)
+        Trainer, "train_step", lambda self, batch: steps.append(self.step) or original(self, batch)
     )
     model.fit(graph, resume=True)
     assert steps == list(range(step, 30))
-    for view, vectors in whole.embeddings_.items():
+    for view, vectors in expected.embeddings_.items():
         assert np.array_equal(model.embeddings_[view], vectors)
     assert [(r.step, r.loss, r.validation) for r in model.history_] == [
-        (r.step, r.loss, r.validation) for r in whole.history_
+        (r.step, r.loss, r.validation) for r in expected.history_
     ]
 
 
-def test_a_second_interruption_does_not_wait(graph, tmp_path, monkeypatch):
+def test_a_second_ctrl_c_interrupts_at_once(graph, tmp_path, monkeypatch):
     press_at(monkeypatch, 13, times=2)
     with pytest.raises(KeyboardInterrupt):
         pmvge(checkpoint_dir=tmp_path, checkpoint_seconds=None).fit(graph)
     assert not (tmp_path / "checkpoint.json").exists()
 
 
-def test_without_checkpoints_an_interruption_is_at_once(graph, monkeypatch):
+def test_without_checkpoints_ctrl_c_interrupts_at_once(graph, monkeypatch):
     made = []
     usual = nn.utils.get_total_norm
     monkeypatch.setattr(nn.utils, "get_total_norm", lambda *given: made.append(1) or usual(*given))

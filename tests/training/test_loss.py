@@ -1,3 +1,5 @@
+"""The precision of the encoders' products."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -31,19 +33,19 @@ def test_low_precision_learns_what_float32_learns(graph):
     settings = {"hidden_sizes": (32,), "max_steps": 400, "random_state": 0, "progress": False}
     plain = PMvGE(4, **settings).fit(graph)
     low = PMvGE(4, precision="bfloat16", **settings).fit(graph)
-    knows_nothing = -graph.total_weight / graph.n_terms + np.log(
+    constant = -graph.total_weight / graph.n_terms + np.log(graph.total_weight / graph.n_terms) * (
         graph.total_weight / graph.n_terms
-    ) * (graph.total_weight / graph.n_terms)
-    gained = [model.score(graph) - knows_nothing for model in (plain, low)]
+    )
+    gained = [model.score(graph) - constant for model in (plain, low)]
     assert gained[0] > 0
     assert gained[1] == pytest.approx(gained[0], rel=0.1)
-    assert not np.array_equal(low.embeddings_["a"], plain.embeddings_["a"])  # it was another way
+    assert not np.array_equal(low.embeddings_["a"], plain.embeddings_["a"])  # bfloat16 was used
     assert low.embeddings_["a"].dtype == np.float32
     weights = low._fitted.network.state_dict().values()
     assert {w.dtype for w in weights} == {torch.float32}
 
 
-def test_a_machine_that_cannot_is_found_out_before_training(graph, monkeypatch):
+def test_a_precision_that_fails_is_refused_before_training(graph, monkeypatch):
     def fails(*_):
         raise RuntimeError("could not create a primitive\nand more")
 
@@ -52,7 +54,7 @@ def test_a_machine_that_cannot_is_found_out_before_training(graph, monkeypatch):
         PMvGE(4, precision="bfloat16", progress=False).fit(graph)
 
 
-def test_products_that_come_out_wrong_are_found_out_too(graph, monkeypatch):
+def test_a_precision_with_wrong_products_is_refused(graph, monkeypatch):
     product = torch.Tensor.__matmul__
     monkeypatch.setattr(torch.Tensor, "__matmul__", lambda a, b: product(a, b) * 1.5)
     with pytest.raises(PmvgeError, match="its products are wrong"):

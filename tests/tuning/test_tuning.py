@@ -1,4 +1,4 @@
-"""The search for settings: what it tries, how it judges, and how it goes on."""
+"""The search for settings: trials, evaluation on held-out links, resuming."""
 
 import itertools
 import json
@@ -29,13 +29,15 @@ def parts():
 
 @pytest.fixture
 def search(parts, tmp_path):
-    """Tune; the result and all trials that were told."""
+    """Return a function that calls tune and returns its result and the finished trials."""
 
     def call(trials, *, graphs=parts, study="s.log", **options):
-        told = []
+        finished = []
         options = {"fixed": FIXED, **options}
-        found = tune(*graphs, study=tmp_path / study, trials=trials, told=told.append, **options)
-        return found, told
+        found = tune(
+            *graphs, study=tmp_path / study, trials=trials, on_trial=finished.append, **options
+        )
+        return found, finished
 
     return call
 
@@ -47,23 +49,23 @@ def test_the_first_trial_has_the_default_settings(search):
     assert found.default_gain == first.gain
 
 
-def test_a_gain_is_that_of_a_fit(search, parts):
-    found, told = search(3)
-    for trial in told:
+def test_the_gain_is_the_best_validation_of_the_fit(search, parts):
+    found, finished = search(3)
+    for trial in finished:
         model = PMvGE(**FIXED, **trial.settings, random_state=0, progress=False).fit(*parts)
         assert trial.gain == max(record.validation for record in model.history_)
-    best = max(told, key=lambda trial: trial.gain)
+    best = max(finished, key=lambda trial: trial.gain)
     assert found.gain == best.gain
-    assert found.trials == len(told) == 3
+    assert found.trials == len(finished) == 3
     plain = {key: list(v) if isinstance(v, tuple) else v for key, v in best.settings.items()}
     assert found.settings == {**FIXED, **plain}
-    assert [trial.number for trial in told] == [0, 1, 2]
+    assert [trial.number for trial in finished] == [0, 1, 2]
 
 
-def test_the_whole_space_is_searched_and_nothing_beyond(search, monkeypatch):
+def test_all_of_the_search_space_is_covered(search, monkeypatch):
     monkeypatch.setattr(tuning_search, "_gain", lambda graph, held, settings, seed: 0.0)
-    _, told = search(60)
-    settings = [trial.settings for trial in told]
+    _, finished = search(60)
+    settings = [trial.settings for trial in finished]
     assert {s["encoder"] for s in settings} == {"mlp", "linear"}
     assert {s.get("hidden_sizes") for s in settings} == {None, *HIDDEN.values()}
     assert {s["similarity"] for s in settings} == {"cosine", "inner"}
@@ -76,14 +78,14 @@ def test_the_whole_space_is_searched_and_nothing_beyond(search, monkeypatch):
     assert all(isinstance(s["n_components"], int) for s in settings)
 
 
-def test_fixed_settings_are_not_searched_but_given(search, monkeypatch):
+def test_fixed_settings_are_passed_to_the_model_and_not_searched(search, monkeypatch):
     seen = []
     monkeypatch.setattr(
         tuning_search, "_gain", lambda g, h, settings, seed: seen.append(settings) or 1.0
     )
     fixed = {"encoder": "linear", "dropout": 0.1, "n_components": 5}
-    found, told = search(5, fixed=fixed)
-    for trial, settings in zip(told, seen, strict=True):
+    found, finished = search(5, fixed=fixed)
+    for trial, settings in zip(finished, seen, strict=True):
         assert set(trial.settings) == {"learning_rate", "similarity", "scheme"}
         assert fixed.items() <= settings.items()
     assert fixed.items() <= found.settings.items()
@@ -99,10 +101,10 @@ def test_prepare_completes_the_settings_of_a_trial(search, monkeypatch):
     assert "device" not in found.settings
 
 
-# -- going on --------------------------------------------------------------------------------------
+# -- resuming --------------------------------------------------------------------------------------
 
 
-def test_called_again_the_search_goes_on(search):
+def test_a_second_call_resumes_the_search(search):
     _, first = search(2)
     found, second = search(4)
     assert [trial.number for trial in (*first, *second)] == [0, 1, 2, 3]
@@ -128,14 +130,14 @@ def test_an_interrupted_trial_does_not_count(search, monkeypatch):
     monkeypatch.setattr(tuning_search, "_gain", gain)
     with pytest.raises(KeyboardInterrupt):
         search(2)
-    found, told = search(2)
-    assert [trial.number for trial in told] == [0, 1]
+    found, finished = search(2)
+    assert [trial.number for trial in finished] == [0, 1]
     assert found.trials == 2
-    assert found.default_gain == told[0].gain  # the defaults are tried all the same
-    assert told[0].settings["n_components"] == PMvGE().n_components
+    assert found.default_gain == finished[0].gain  # the defaults are tried again
+    assert finished[0].settings["n_components"] == PMvGE().n_components
 
 
-def test_minutes_end_the_search_after_the_first_trial_at_the_earliest(search):
+def test_a_time_limit_allows_at_least_one_trial(search):
     assert len(search(9, minutes=0)[1]) == 1
     assert len(search(9, minutes=0)[1]) == 0
 
@@ -152,12 +154,12 @@ def test_trials_of_another_problem_are_refused(search, parts, what):
     }[what]
     with pytest.raises(StorageError, match=r"s\.log: these trials were made with other data or ot"):
         search(2, **options)
-    assert len(search(2)[1]) == 1  # and no harm was done
+    assert len(search(2)[1]) == 1  # the study is unchanged
     assert search(1, study="deep/other.log", **options)[0].trials == 1
 
 
 @pytest.mark.parametrize("text", ["dear diary\n", "[1, 2]\n", '{"a": 1}\n', "7", "\x00\xff"])
-def test_a_file_that_is_no_study_is_refused_and_stays(search, tmp_path, text):
+def test_a_file_that_is_no_study_is_refused_and_not_changed(search, tmp_path, text):
     (tmp_path / "s.log").write_text(text)
     with pytest.raises(StorageError, match=r"s\.log: cannot be used as a study"):
         search(1)
@@ -166,12 +168,12 @@ def test_a_file_that_is_no_study_is_refused_and_stays(search, tmp_path, text):
         search(1, study="s.log/deep.log")
 
 
-# -- a journal that was damaged --------------------------------------------------------------------
+# -- damaged journals ------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def journal(search, tmp_path, monkeypatch):
-    """The file of two trials, whose gains are their numbers."""
+    """The journal of two trials with gains 0 and 1."""
     gains = itertools.count()
     monkeypatch.setattr(tuning_search, "_gain", lambda *_: float(next(gains)))
     search(2)
@@ -179,29 +181,29 @@ def journal(search, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("cut", [1, 5, 40, 100, 300, 1500])
-def test_a_last_line_that_was_cut_is_left_out(search, journal, cut):
-    whole, notes = journal.read_bytes(), []
-    journal.write_bytes(whole[:-cut])
-    found, told = search(3, noted=notes.append)
+def test_an_incomplete_last_line_is_removed(search, journal, cut):
+    data, notes = journal.read_bytes(), []
+    journal.write_bytes(data[:-cut])
+    found, finished = search(3, on_note=notes.append)
     assert found.trials == 3
-    assert len(told) >= 2  # the one that was cut, and the third
-    assert notes == [f"{journal}: its last line was half written, and is left out"]
+    assert len(finished) >= 2  # the truncated trial, and the third
+    assert notes == [f"{journal}: its last line was incomplete and has been removed"]
     after = journal.read_bytes()
-    kept = whole[:-cut].rpartition(b"\n")[0] + b"\n"
+    kept = data[:-cut].rpartition(b"\n")[0] + b"\n"
     assert after.startswith(kept)
     assert all(json.loads(line)["worker_id"] for line in after.splitlines())
-    assert search(3, noted=notes.append) == (found, [])
+    assert search(3, on_note=notes.append) == (found, [])
     assert len(notes) == 1
     assert not [path for path in journal.parent.iterdir() if path != journal]
 
 
 @pytest.mark.parametrize("kept", [1, 5, 11, 60])
-def test_so_it_is_with_the_first_line(search, journal, kept):
+def test_an_incomplete_first_line_is_removed(search, journal, kept):
     journal.write_bytes(journal.read_bytes()[:kept])
     assert search(1)[0].trials == 1
 
 
-def test_zeros_that_a_power_cut_left_are_left_out(search, journal):
+def test_trailing_zero_bytes_are_removed(search, journal):
     journal.write_bytes(journal.read_bytes() + bytes(4096))
     assert len(search(3)[1]) == 1
 
@@ -223,14 +225,14 @@ def test_zeros_that_a_power_cut_left_are_left_out(search, journal):
     ],
 )
 @pytest.mark.parametrize("number", [1, 5])
-def test_a_damaged_line_is_named(search, journal, line, number):
+def test_the_error_names_the_damaged_line(search, journal, line, number):
     lines = journal.read_text().splitlines()
     lines[number - 1] = line
     journal.write_text("\n".join([*lines, "{"]))
     before = journal.read_bytes()
     says = (
-        rf"s\.log: cannot be used as a study: line {number} is damaged, or none of Optuna's; name "
-        r"another file by --study, or remove this one to start anew$"
+        rf"s\.log: cannot be used as a study: line {number} is damaged or was not written by "
+        r"Optuna; name another file with --study, or remove this one$"
     )
     with pytest.raises(StorageError, match=says):
         search(3)
@@ -257,7 +259,7 @@ def test_a_damaged_line_is_named(search, journal, line, number):
         ('\\"low\\": 8', '\\"low\\": \\"x\\"'),
     ],
 )
-def test_lines_that_make_no_sense_are_no_traceback(search, journal, old, new):
+def test_entries_with_wrong_values_are_refused(search, journal, old, new):
     text = journal.read_text()
     assert old in text
     journal.write_text(text.replace(old, new))
@@ -267,7 +269,7 @@ def test_lines_that_make_no_sense_are_no_traceback(search, journal, old, new):
     assert journal.read_bytes() == before
 
 
-def test_trials_of_nobody_knows_what_are_refused(search, journal):
+def test_trials_without_a_fingerprint_are_refused(search, journal):
     journal.write_text(journal.read_text().replace('"fingerprint"', '"fingermark"'))
     before = journal.read_bytes()
     with pytest.raises(StorageError, match="these trials were made with other data"):
@@ -276,7 +278,7 @@ def test_trials_of_nobody_knows_what_are_refused(search, journal):
 
 
 @pytest.mark.parametrize("room", [0, 1, 3, 7, 8])
-def test_a_disk_that_is_full_is_told(search, journal, monkeypatch, room):
+def test_a_full_disk_is_a_storage_error(search, journal, monkeypatch, room):
     backend = optuna.storages.journal.JournalFileBackend
     usual, written = backend.append_logs, []
 
@@ -291,7 +293,7 @@ def test_a_disk_that_is_full_is_told(search, journal, monkeypatch, room):
         search(3)
 
 
-def test_an_empty_file_may_become_a_study(search, tmp_path):
+def test_an_empty_file_is_accepted_as_a_new_study(search, tmp_path):
     (tmp_path / "s.log").touch()
     assert search(1)[0].trials == 1
 
@@ -299,7 +301,7 @@ def test_an_empty_file_may_become_a_study(search, tmp_path):
 # -- trials that fail ------------------------------------------------------------------------------
 
 
-def test_a_trial_that_diverges_is_told_and_passed_over(search, monkeypatch):
+def test_a_trial_that_diverges_has_no_gain(search, monkeypatch):
     usual, fits = PMvGE.fit, []
 
     def fit(self, *arguments, **options):
@@ -309,20 +311,20 @@ def test_a_trial_that_diverges_is_told_and_passed_over(search, monkeypatch):
         return usual(self, *arguments, **options)
 
     monkeypatch.setattr(PMvGE, "fit", fit)
-    found, told = search(3)
-    assert told[0].gain is None
+    found, finished = search(3)
+    assert finished[0].gain is None
     assert found.default_gain is None
-    assert found.gain == max(trial.gain for trial in told[1:])
+    assert found.gain == max(trial.gain for trial in finished[1:])
     assert found.trials == 3
 
 
-def test_if_all_diverge_one_is_told_what_to_do(search, monkeypatch):
+def test_an_error_is_raised_if_all_trials_diverge(search, monkeypatch):
     monkeypatch.setattr(tuning_search, "_gain", lambda *arguments: None)
     with pytest.raises(InputError, match="every trial diverged: standardise the features"):
         search(2)
 
 
-def test_trials_need_something_to_be_judged_by(search):
+def test_patience_is_required(search):
     with pytest.raises(InputError, match="tuning needs held-out links and patience"):
         search(1, fixed={**FIXED, "patience": None})
 
@@ -330,7 +332,7 @@ def test_trials_need_something_to_be_judged_by(search):
 # -- Optuna ----------------------------------------------------------------------------------------
 
 
-def test_without_optuna_one_is_told_what_to_install(search, monkeypatch):
+def test_the_error_without_optuna_names_the_package_to_install(search, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(
         InputError, match=r"tuning needs Optuna and tomlkit: pip install 'pmvge\[tune\]'"
@@ -338,7 +340,7 @@ def test_without_optuna_one_is_told_what_to_install(search, monkeypatch):
         search(1)
 
 
-def test_optuna_is_quiet_and_as_loud_as_before_afterwards(search, capfd):
+def test_optuna_is_silenced_and_its_log_level_restored(search, capfd):
     level = optuna.logging.get_verbosity()
     search(1)
     assert optuna.logging.get_verbosity() == level
@@ -349,5 +351,5 @@ def test_optuna_is_quiet_and_as_loud_as_before_afterwards(search, capfd):
 
 
 @pytest.mark.parametrize("seed", [0, 2**62])
-def test_any_seed_will_do(search, seed):
+def test_large_seeds_are_accepted(search, seed):
     assert search(1, seed=seed)[0].trials == 1

@@ -1,4 +1,4 @@
-"""The methods that the paper compares with, one contract for all."""
+"""Other embedding methods with the same interface as PMvGE."""
 
 from pmvge.baselines.base import Baseline
 from pmvge.baselines.cdmca import CDMCA

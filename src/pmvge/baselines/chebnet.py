@@ -1,4 +1,4 @@
-"""ChebNet."""
+"""ChebNet: graph convolutions with Chebyshev filters."""
 
 from __future__ import annotations
 
@@ -9,51 +9,51 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pmvge.baselines.graph_network import Edges, Product, Rows, WholeGraphNetwork, geometric
-from pmvge.checks import whole
+from pmvge.baselines.graph_network import Edges, FullBatchNetwork, Product, Rows, geometric
+from pmvge.checks import integer
 from pmvge.encoders import Dropout
 
 
-class ChebNet(WholeGraphNetwork):
+class ChebNet(FullBatchNetwork):
     r"""Graph convolutional network with Chebyshev filters.
 
-    Each layer filters the nodes' vectors by a polynomial of the graph's Laplacian whose matrix
-    coefficients are learned, in the basis of Chebyshev polynomials. Two layers with a ReLU between
-    them are trained without labels, so that inner products of the vectors that come out tell links
-    from noise.
+    Each layer applies a polynomial of the graph's Laplacian to the nodes' vectors. The polynomial
+    is a sum of Chebyshev polynomials with learned matrices as coefficients. Two layers with a ReLU
+    between them are trained without labels, so that inner products of the vectors distinguish links
+    from negative samples.
 
     .. math:: \max_\psi \sum_{i,j} w_{ij} ( \log \sigma(\langle y_i, y_j \rangle)
               + \sum_{k=1}^Q \log \sigma(-\langle y_i, y_k \rangle) )
               \\ H = \text{ReLU}(\sum_{r=0}^R T_r(\hat L) X \psi_{1r}), \quad
               Y = \sum_{r=0}^R T_r(\hat L) H \psi_{2r}, \quad \hat L = -D^{-1/2} W D^{-1/2}
 
-    Choose it over GCN when a node's own features, its neighbours and those beyond should each have
-    weights of their own. It has R + 1 times the weights, so it needs more data, and no vectors for
-    nodes that come later.
+    Choose it over GCN when a node's own features, its neighbours and their neighbours should have
+    separate weights. It has R + 1 times as many weights as GCN and so needs more data. It cannot
+    embed new nodes.
 
     Parameters
     ----------
     n_components
         Dimension K.
     order
-        Degree R of the polynomials: how many links far one layer sees.
+        Degree R of the polynomials: one layer aggregates nodes up to R links away.
     hidden_sizes
         Widths of the hidden layers.
     dropout
-        Share of the features and of the hidden units that a step leaves out.
+        Dropout rate of the features and of the hidden units.
     batch_size
-        Links per step.
+        Links drawn per step.
     n_negatives
-        Noise nodes Q per link. The more, the further below 0 the scores of unrelated nodes should
-        lie, which inner products are poor at.
+        Negative samples Q per link. The more there are, the further below 0 the scores of unlinked
+        nodes should lie, which inner products model poorly.
     max_steps
         Number of gradient steps.
     learning_rate, weight_decay
-        Of Adam.
+        Learning rate and weight decay of Adam.
     progress
         Whether to show a progress bar.
     random_state
-        Seed of the weights, of the drawn links and of dropout.
+        Seed of the initial weights, of the drawn links and of dropout.
 
     References
     ----------
@@ -78,7 +78,7 @@ class ChebNet(WholeGraphNetwork):
     inductive = False
     likelihood_based = True
 
-    checks: ClassVar = {"order": whole(1)}
+    checks: ClassVar = {"order": integer(1)}
 
     def __init__(
         self,
@@ -121,13 +121,13 @@ class Filters(nn.Module):
         self.layers = nn.ModuleList(ChebConv(a, b, order + 1) for a, b in pairwise(widths))
         self.layers[0].lins = nn.ModuleList(Product(widths[0], widths[1]) for _ in range(order + 1))
         normalized = geometric("nn.conv.gcn_conv").gcn_norm
-        # The normalised Laplacian's eigenvalues lie in [0, 2]: shifted by 1, in [-1, 1].
+        # The normalised Laplacian has eigenvalues in [0, 2]; minus the identity, in [-1, 1].
         self.index, weights = normalized(edges.index, edges.weights, edges.n, add_self_loops=False)
         self.weights = -weights
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Rows) -> torch.Tensor:
-        """Vectors of all nodes."""
+        """Return the vectors of all nodes."""
         *hidden, last = self.layers
         h: Rows = x
         for layer in hidden:
@@ -136,20 +136,21 @@ class Filters(nn.Module):
 
 
 def filtered(layer: Any, x: Rows, index: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    r"""What a ``ChebConv`` of order 1 or more puts out, by Clenshaw's recursion.
+    r"""Return the output of a ``ChebConv`` of order 1 or more, by Clenshaw's recursion.
 
-    From :math:`A_r = X \psi_r` it goes :math:`B_r = A_r + 2 \hat L B_{r+1} - B_{r+2}`, up to
-    :math:`A_0 + \hat L B_1 - B_2`: rows are multiplied first, and what spreads over links has the
-    width of the output. ``ChebConv`` itself spreads the rows, which then are sparse no more.
+    With :math:`A_r = X \psi_r` the recursion is :math:`B_r = A_r + 2 \hat L B_{r+1} - B_{r+2}`, and
+    the output is :math:`A_0 + \hat L B_1 - B_2`. Rows are multiplied by the weights first, so that
+    sparse rows stay sparse and sums over neighbours have the width of the output. ``ChebConv``
+    itself sums the rows over neighbours first.
     """
 
-    def spread(H: torch.Tensor) -> torch.Tensor:
+    def propagate(H: torch.Tensor) -> torch.Tensor:
         Z: torch.Tensor = layer.propagate(index, x=H, norm=weights)
         return Z
 
     A = [psi(x) for psi in layer.lins]
     B, after = A.pop(), torch.zeros(())
     while len(A) > 1:
-        B, after = A.pop() + 2 * spread(B) - after, B
-    y: torch.Tensor = A[0] + spread(B) - after + layer.bias
+        B, after = A.pop() + 2 * propagate(B) - after, B
+    y: torch.Tensor = A[0] + propagate(B) - after + layer.bias
     return y

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pmvge.baselines.gradient import build_encoders, descend, embed_nodes, encode, seeded
-from pmvge.baselines.linear import SpaceMethod
+from pmvge.baselines.gradient import build_encoders, embed_nodes, encode, seeded, train
+from pmvge.baselines.linear import MappedCCA
 from pmvge.baselines.negatives import weighted_draws
 from pmvge.checks import real
 from pmvge.encoders import embed_rows
@@ -18,41 +18,40 @@ from pmvge.graph import Features, Links, MultiViewGraph
 from pmvge.training import History
 
 
-class DCCA(SpaceMethod):
+class DCCA(MappedCCA):
     r"""Deep canonical correlation analysis.
 
-    Two networks, one a view, trained so that a linear CCA of their outputs finds as much
-    correlation as possible over aligned rows. Many-to-many links are given to it as aligned rows,
-    one per link, drawn in proportion to w.
+    One network per view, trained to maximise the canonical correlations of their outputs over
+    aligned rows. Many-to-many links become aligned rows, one per link, drawn in proportion to w.
 
     .. math:: \max_{f^{(1)}, f^{(2)}} \mathrm{tr} \bigl( \Sigma_{11}^{-1} \Sigma_{12}
               \Sigma_{22}^{-1} \Sigma_{21} \bigr), \quad
               \Sigma_{de} = \text{covariance of } f^{(d)}(x), f^{(e)}(x') \text{ over links}
 
-    Choose it for two views whose rows belong together one to one and are related in a non-linear
-    way. Its covariances come from minibatches, so these must be much larger than K.
+    Choose it for two views with one-to-one links and a non-linear relation. Covariances are
+    estimated from minibatches, so ``batch_size`` must be much larger than K.
 
     Parameters
     ----------
     n_components
-        Dimension K, of the networks' outputs too.
+        Dimension K of the vectors and of the networks' outputs.
     hidden_sizes, dropout
-        Of the networks.
+        Widths of the networks' hidden layers, and dropout rate after them.
     shrinkage
-        Of the last step, the linear CCA of the networks' outputs over all links.
+        Shrinkage of the covariances in the final linear CCA of the networks' outputs, from 0 to 1.
     ridge
         Added to the variances in a batch, as a share of their mean.
     batch_size, max_steps, learning_rate, weight_decay
-        Links in a step, steps, and settings of Adam.
+        Links per step, number of steps, and learning rate and weight decay of Adam.
     random_state, progress
-        Seed; show a progress bar.
+        Seed of the initial weights, draws and dropout; whether to show a progress bar.
 
     Attributes
     ----------
     eigenvalues_
-        (k,), largest first, at most K: the correlation along each axis, but for the shrinkage.
+        (k,), largest first, k at most K: the correlation along each axis if shrinkage is 0.
     history_
-        The training record.
+        The training history.
 
     References
     ----------
@@ -111,7 +110,7 @@ class DCCA(SpaceMethod):
                 ]
                 return -total_correlation(*z, ridge=self.ridge)
 
-            self.history_ = descend(
+            self.history_ = train(
                 network,
                 rows,
                 loss,
@@ -128,19 +127,19 @@ class DCCA(SpaceMethod):
 
 
 def draw_rows(links: Links, size: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
-    """Endless batches of links, drawn in proportion to their weights."""
+    """Yield batches of links, drawn in proportion to their weights, without end."""
     cumulative = np.cumsum(links.weights)
     while True:
         yield weighted_draws(cumulative, size, rng)
 
 
 def total_correlation(z: torch.Tensor, other: torch.Tensor, *, ridge: float) -> torch.Tensor:
-    r"""The sum of the squared canonical correlations of aligned rows.
+    r"""Return the sum of the squared canonical correlations of aligned rows.
 
     .. math:: \mathrm{tr}(\Sigma_{11}^{-1} \Sigma_{12} \Sigma_{22}^{-1} \Sigma_{21})
 
-    By two solves: unlike the eigenvectors of the covariances, these have a gradient where
-    eigenvalues coincide.
+    It is computed by two linear solves, which have a gradient also where eigenvalues of the
+    covariances coincide; eigenvectors have none there.
     """
     n = len(z)
     z, other = z - z.mean(0), other - other.mean(0)

@@ -1,4 +1,4 @@
-"""DeepWalk."""
+"""DeepWalk: skip-gram on random walks."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pmvge.baselines.skip_gram import WalkMethod
 class DeepWalk(WalkMethod):
     r"""Skip-gram on random walks.
 
-    Walks at random along links and reads the walks as sentences, in which nodes are words. A word
-    model then gives two nodes close vectors if the same nodes stand around them.
+    Random walks along links are sentences, and nodes are words. The skip-gram word model then gives
+    close vectors to nodes that occur near the same nodes.
 
     .. math:: \max_{y, c} \sum_{(i, j) \in \text{walks}} [ \log \sigma(\langle c_j, y_i \rangle)
               + \sum_{k=1}^Q \log \sigma(-\langle c_k, y_i \rangle) ]
 
-    Choose it for a graph without features whose communities reach further than direct neighbours.
-    It cannot embed a new node, and knows nothing of features.
+    Choose it for a graph without features, with communities that extend beyond direct neighbours.
+    It ignores features and cannot embed new nodes.
 
     Parameters
     ----------
@@ -28,15 +28,16 @@ class DeepWalk(WalkMethod):
     walk_length
         Nodes in a walk.
     window
-        How far apart in a walk two nodes may be to count as a pair.
+        Largest distance of two nodes in a walk that count as a pair.
     n_negatives
-        Noise nodes Q for each pair.
+        Negative samples Q per pair.
     hierarchical_softmax
-        Whether a binary tree of nodes takes the place of noise, as in the method's first version.
+        Whether to use hierarchical softmax, a binary tree of nodes, instead of negative samples, as
+        the original version of the method does.
     learning_rate
-        At the start; it falls in a line to nearly 0.
+        Initial learning rate; it decreases linearly to 1/250 of it.
     random_state
-        Seed of the walks and of the model.
+        Seed of the walks and of the skip-gram model.
 
     References
     ----------

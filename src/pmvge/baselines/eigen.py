@@ -1,4 +1,4 @@
-"""Leading eigenvectors: of an operator by Lanczos, of a matrix pencil by whitening."""
+"""Leading eigenvectors of a symmetric operator, a matrix pencil and a covariance matrix."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from numpy.typing import NDArray
 from scipy.sparse import linalg
 
 from pmvge.errors import DivergedError
+from pmvge.graph import Features
 
 Matrix = NDArray[np.float64]
-SMALL = 300  # operators of this size are simply written out
-ROUNDS = 50  # restarts of Lanczos per wanted vector, before it is given up
+SMALL = 300  # operators up to this size are converted to dense matrices
+MAX_ROUNDS = 50  # Lanczos iterations, per row of the operator
 
 
-def leading_of_operator(
+def largest_eigenpairs(
     A: linalg.LinearOperator, k: int, rng: np.random.Generator
 ) -> tuple[Matrix, Matrix]:
-    """The k algebraically largest eigenvalues of a symmetric operator, and their vectors (n, k).
+    """Return the k largest eigenvalues of a symmetric operator, and their vectors (n, k).
 
-    Largest first; fewer if there are no k of them.
+    The eigenvalues are sorted in descending order; there are min(k, n) of them. Raise DivergedError
+    if Lanczos does not converge.
     """
     n = A.shape[0]
     k = min(k, n)
@@ -29,39 +31,60 @@ def leading_of_operator(
     else:
         try:
             values, vectors = linalg.eigsh(
-                A, k, which="LA", v0=rng.normal(size=n), maxiter=ROUNDS * n
+                A, k, which="LA", v0=rng.normal(size=n), maxiter=MAX_ROUNDS * n
             )
         except linalg.ArpackNoConvergence as error:
             raise DivergedError(
-                f"the {k} leading eigenvectors of a graph of {n} nodes were not found: {error}"
+                f"eigenvectors: Lanczos did not find the leading {k} of {n} rows: {error}"
             ) from error
     order = np.argsort(-values, kind="stable")[:k]
-    return values[order], turned(vectors[:, order])
+    return values[order], fix_signs(vectors[:, order])
 
 
 def whitening(G: Matrix, tolerance: float = 1e-10) -> Matrix:
-    """P (p, r) with P^T G P = I, r the rank of the positive semi-definite G."""
+    """Return P (p, r) with P^T G P = I, where r is the rank of the positive semi-definite G."""
     values, vectors = np.linalg.eigh(G)
     kept = values > tolerance * max(float(values[-1]), 0.0)
     return np.asarray(vectors[:, kept] / np.sqrt(values[kept]))
 
 
-def leading_of_pencil(H: Matrix, G: Matrix, k: int) -> tuple[Matrix, Matrix]:
-    r"""The k largest :math:`\lambda` of :math:`H \psi = \lambda G \psi`, and :math:`\psi` (p, k).
+def generalized_eigenpairs(H: Matrix, G: Matrix, k: int) -> tuple[Matrix, Matrix]:
+    r"""Return the k largest solutions :math:`\lambda` of :math:`H \psi = \lambda G \psi`, and psi.
 
-    With :math:`\psi^\top G \psi = I`, on the range of G: fewer than k if its rank is lower.
+    :math:`\psi` (p, k) satisfies :math:`\psi^\top G \psi = I`. There are fewer than k solutions if
+    the rank of G is lower.
     """
-    # In units in which G has a diagonal of ones: a column of tiny numbers is no null direction.
+    # Scale G to a unit diagonal first, so that columns of small numbers count in its rank.
     diagonal = np.diagonal(G)
     unit = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     P = whitening(G / np.outer(unit, unit)) / unit[:, None]
     values, vectors = np.linalg.eigh(P.T @ H @ P)
     order = np.argsort(-values, kind="stable")[:k]
-    return values[order], turned(P @ vectors[:, order])
+    return values[order], fix_signs(P @ vectors[:, order])
 
 
-def turned(vectors: NDArray[Any]) -> NDArray[Any]:
-    """Each column with the sign that makes its largest entry positive: one answer of two."""
+def principal_scores(X: Features, K: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return the scores on the K principal components, (n, K); fewer if X has a lower rank.
+
+    For Euclidean distances they are the solution of classical scaling.
+    """
+    mean = np.asarray(X.mean(axis=0)).ravel()
+
+    def times_gram(y: NDArray[Any]) -> NDArray[Any]:
+        """Return (X - 1 mean) (X - 1 mean)^T y, without centring a sparse X."""
+        y = y.reshape(X.shape[0], -1)
+        inner = X.T @ y - np.outer(mean, y.sum(axis=0))
+        return np.asarray(X @ inner - mean @ inner)
+
+    n = X.shape[0]
+    gram = linalg.LinearOperator((n, n), matvec=times_gram, matmat=times_gram, dtype=np.float64)
+    values, vectors = largest_eigenpairs(gram, K, rng)
+    kept = values > 1e-12 * values[0]
+    return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
+
+
+def fix_signs(vectors: NDArray[Any]) -> NDArray[Any]:
+    """Return the columns with signs that make each one's largest entry positive."""
     if not len(vectors):
         return vectors
     largest = np.abs(vectors).argmax(axis=0)

@@ -10,23 +10,23 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import nn
 
-from pmvge.baselines.base import Baseline, flat, inputs
+from pmvge.baselines.base import Baseline, flat, input_rows
 from pmvge.baselines.flattening import FlatGraph, flatten
-from pmvge.baselines.gradient import CPU, descend, seeded
-from pmvge.baselines.negatives import Contrast, LinkSampler, contrast_loss
-from pmvge.encoders import ROWS, Normalize, product
+from pmvge.baselines.gradient import CPU, seeded, train
+from pmvge.baselines.negatives import LinkSampler, NegativeSamples, negative_sampling_loss
+from pmvge.encoders import CHUNK_ROWS, Normalize, product
 from pmvge.graph import Features, MultiViewGraph, SparseRows, check_rows, take, trained_positions
 
-START = 0.1  # spread of the first vectors' entries
+INITIAL_STD = 0.1  # standard deviation of the initial vectors' entries
 
 
 class FactorizationMachine(Baseline):
     r"""Factorization machine.
 
-    A linear regression on the features of two nodes side by side, with products of two features as
-    further inputs, decides whether the nodes are linked. The coefficient of a product is the inner
-    product of the two features' vectors, so that the products across the two nodes add up to the
-    inner product of the nodes' vectors.
+    A logistic regression on the features of two entities, and on products of two of these features,
+    predicts whether the entities are linked. The coefficient of a product is the inner product of
+    the two features' vectors. The products of one entity's features with the other's add up to the
+    inner product of the entities' vectors.
 
     .. math:: \max_{w, V} \sum_{i, j} w_{ij}
               [ \log \sigma(s_{ij}) + \sum_{k=1}^Q \log \sigma(-s_{ik}) ],
@@ -35,34 +35,34 @@ class FactorizationMachine(Baseline):
               \\
               h(x) = \langle w, x \rangle + \sum_{a < b} \langle v_a, v_b \rangle x_a x_b
 
-    Choose it for sparse or categorical features of any number of views, where a link depends on
-    which values meet. Vectors are linear in the features, and part of the score, ``scores``, is
-    not an inner product of them.
+    Choose it for sparse or categorical features in any number of views, when a link depends on
+    combinations of values. Vectors are linear in the features. The full score, see ``scores``, has
+    terms beyond their inner product.
 
     Parameters
     ----------
     n_components
-        Dimension K, of the vectors :math:`v_a` of features and :math:`V^\top x` of nodes.
+        Dimension K of the features' vectors :math:`v_a` and the entities' vectors :math:`V^\top x`.
     n_negatives
-        Noise nodes Q for each link, of the view of the link's second node.
+        Negative samples Q per link, from the view of the link's second entity.
     batch_size
-        Links in a step.
+        Links per step.
     max_steps
-        Steps.
+        Number of gradient steps.
     learning_rate, weight_decay
-        Of Adam.
+        Learning rate and weight decay of Adam.
     progress
-        Whether to show a bar, on terminals.
+        Whether to show a progress bar.
     random_state
-        Seed of the draws and of the start.
+        Seed of the draws and of the initial weights.
 
     Attributes
     ----------
     intercept_
         :math:`w_0`.
     weights_
-        ``{view: (p,)}``, the w of each view. Dense columns are standardised first, sparse rows
-        scaled to a mean square norm of 1.
+        ``{view: (p,)}``, the w of each view, for dense columns that are standardised and sparse
+        rows that are scaled to a mean square norm of 1.
     factors_
         ``{view: (p, K)}``, the V of each view.
 
@@ -103,19 +103,19 @@ class FactorizationMachine(Baseline):
         self.random_state = random_state
 
     def _fit(self, graph: MultiViewGraph, seed: int) -> dict[str, NDArray[Any]]:
-        X, nodes = inputs(graph), flatten(graph)
+        X, nodes = input_rows(graph), flatten(graph)
         with seeded(seed):
             machine = Machine(X, self.n_components)
             for view, features in graph.views.items():
-                if features is None:  # a node that is never drawn keeps its first vector: 0
+                if features is None:  # entities without links are never drawn: set them to 0
                     unlinked = nodes.degrees[nodes.parts[view]] == 0
-                    machine.of(view).V.data[torch.from_numpy(unlinked)] = 0
-            descend(
+                    machine.view_columns(view).V.data[torch.from_numpy(unlinked)] = 0
+            train(
                 machine,
                 LinkSampler(
                     nodes, self.batch_size, self.n_negatives, np.random.default_rng([seed, 0])
                 ),
-                lambda batch: contrast_loss(*machine.contrast(X, nodes, batch)),
+                lambda batch: negative_sampling_loss(*machine.scores(X, nodes, batch)),
                 steps=self.max_steps,
                 learning_rate=self.learning_rate,
                 weight_decay=self.weight_decay,
@@ -123,24 +123,24 @@ class FactorizationMachine(Baseline):
             )
         self._machine = machine
         self.intercept_ = float(machine.w0.detach())
-        self.weights_ = {view: machine.of(view).w.detach().numpy()[:, 0] for view in X}
-        self.factors_ = {view: machine.of(view).V.detach().numpy() for view in X}
+        self.weights_ = {view: machine.view_columns(view).w.detach().numpy()[:, 0] for view in X}
+        self.factors_ = {view: machine.view_columns(view).V.detach().numpy() for view in X}
         return {view: self._embed(view, rows) for view, rows in X.items()}
 
     def _embed(self, view: str, X: Features) -> NDArray[np.float32]:
         return self._terms(view, X)[0]
 
     def scores(self, view: str, X: Any, other: str, X_other: Any) -> NDArray[np.float32]:
-        """The whole score s of every pair of rows, (n, m): log-odds of a link against noise.
+        """Return the scores s of all pairs of rows, (n, m): log-odds of a link, against noise.
 
-        Rows are features as in :meth:`embed`, or ids for a featureless view.
+        Rows are features as in :meth:`embed`, or ids for a view without features.
         """
         y, h = self._terms(view, self._rows(view, X))
         y_other, h_other = self._terms(other, self._rows(other, X_other))
         return np.asarray(self.intercept_ + h[:, None] + h_other + y @ y_other.T, np.float32)
 
     def _rows(self, view: str, X: Any) -> Features:
-        self.embed(view, X)  # raises if there is anything to object
+        self.embed(view, X)  # validates the rows
         shape = self._row_shapes[view]
         if shape is not None:
             return flat(check_rows(view, X, shape))
@@ -148,66 +148,66 @@ class FactorizationMachine(Baseline):
         return one_hot[trained_positions(view, self.ids_[view], X)]
 
     def _terms(self, view: str, X: Features) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """V^T x (n, K) and h(x) (n,), some thousand rows at a time."""
+        """Return V^T x (n, K) and h(x) (n,), computed in chunks of ROWS rows."""
         n, K = int(X.shape[0]), self.n_components
         y, h = np.empty((n, K), np.float32), np.empty(n, np.float32)
         with torch.no_grad():
-            for start in range(0, n, ROWS):
-                part = slice(start, min(start + ROWS, n))
+            for start in range(0, n, CHUNK_ROWS):
+                part = slice(start, min(start + CHUNK_ROWS, n))
                 y[part], h[part] = map(
-                    torch.Tensor.numpy, self._machine.of(view)(take(X, part, CPU))
+                    torch.Tensor.numpy, self._machine.view_columns(view)(take(X, part, CPU))
                 )
         return y, h
 
 
 class Columns(nn.Module):
-    """The w and V of one view's columns, which are scaled first."""
+    """The scaling, w and V of one view's columns."""
 
     def __init__(self, X: Features, K: int) -> None:
         super().__init__()
         p, dense = int(X.shape[1]), isinstance(X, np.ndarray)
         self.input = Normalize(p, dropout=0.0, sparse=not dense)
         self.input.adapt(X)
-        square_norm = max(1.0, float((self.input.scale > 0).sum()))  # of a scaled row, on average
+        square_norm = max(1.0, float((self.input.scale > 0).sum()))  # mean over scaled rows
         self.w = nn.Parameter(torch.zeros(p, 1))
-        self.V = nn.Parameter(torch.randn(p, K) * START / square_norm**0.5)
+        self.V = nn.Parameter(torch.randn(p, K) * INITIAL_STD / square_norm**0.5)
 
     def forward(self, x: torch.Tensor | SparseRows) -> tuple[torch.Tensor, torch.Tensor]:
-        """V^T x (B, K) and h(x) (B,)."""
+        """Return V^T x (B, K) and h(x) (B,)."""
         x = self.input(x)
         y = product(x, self.V)
-        # All pairs a < b at once: half of what the square of the sum has beyond the squares.
+        # The sum over pairs a < b is half of the squared sum minus the sum of squares.
         squares = product(squared(x), self.V.square().sum(1, keepdim=True))[:, 0]
         return y, product(x, self.w)[:, 0] + (y.square().sum(1) - squares) / 2
 
 
 class Machine(nn.Module):
-    """w0, and the columns of all views."""
+    """The parameters of all views."""
 
     def __init__(self, X: dict[str, Features], K: int) -> None:
         super().__init__()
         self.w0 = nn.Parameter(torch.zeros(()))
         self.columns = nn.ModuleList(Columns(rows, K) for rows in X.values())
-        self._place = {view: k for k, view in enumerate(X)}  # a module's name may not hold a dot
+        self._index = {view: k for k, view in enumerate(X)}  # names of modules cannot contain dots
 
-    def of(self, view: str) -> Columns:
-        """The columns of a view."""
-        columns = self.columns[self._place[view]]
+    def view_columns(self, view: str) -> Columns:
+        """Return the columns of a view."""
+        columns = self.columns[self._index[view]]
         assert isinstance(columns, Columns)
         return columns
 
-    def contrast(
-        self, X: dict[str, Features], nodes: FlatGraph, batch: Contrast
+    def scores(
+        self, X: dict[str, Features], nodes: FlatGraph, batch: NegativeSamples
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Scores of a batch's links (B,) and of its noise (B, Q)."""
+        """Return the scores of a batch's links (B,) and of its negative samples (B, Q)."""
         drawn = np.concatenate([batch.heads, batch.tails, batch.noise.ravel()])
-        unique, place = np.unique(drawn, return_inverse=True)
+        unique, position = np.unique(drawn, return_inverse=True)
         terms = []
-        for view, part in nodes.parts.items():  # in the order of the nodes' numbers
+        for view, part in nodes.parts.items():  # in the order of nodes
             rows = unique[(unique >= part.start) & (unique < part.stop)] - part.start
             if len(rows):
-                terms.append(self.of(view)(take(X[view], rows, CPU)))
-        y, h = (torch.cat(of_views)[place] for of_views in zip(*terms, strict=True))
+                terms.append(self.view_columns(view)(take(X[view], rows, CPU)))
+        y, h = (torch.cat(by_view)[position] for by_view in zip(*terms, strict=True))
         B = len(batch.heads)
         shape = batch.noise.shape
         link = self.w0 + h[:B] + h[B : 2 * B] + torch.linalg.vecdot(y[:B], y[B : 2 * B])
@@ -216,5 +216,5 @@ class Machine(nn.Module):
 
 
 def squared(x: torch.Tensor | SparseRows) -> torch.Tensor | SparseRows:
-    """Every entry squared."""
+    """Return the squares of all entries."""
     return x.square() if isinstance(x, torch.Tensor) else x._replace(values=x.values.square())

@@ -1,4 +1,4 @@
-"""All views in one: the nodes of a multi-view graph as the nodes of a plain one."""
+"""Convert a multi-view graph to a plain graph, whose nodes are the entities of all views."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from pmvge.graph import MultiViewGraph
 
 @dataclass(frozen=True, eq=False)
 class FlatGraph:
-    """Nodes numbered through, view after view, with all their links."""
+    """A plain graph: the entities of all views as nodes, numbered view by view."""
 
     W: sparse.csr_array  # (n, n), symmetric, zero diagonal
-    parts: dict[str, slice]  # the numbers of each view's nodes
+    parts: dict[str, slice]  # the nodes of each view
 
     @property
     def degrees(self) -> NDArray[np.float64]:
-        """Weighted degree of every node."""
+        """Return the weighted degree of every node, (n,)."""
         degrees: NDArray[np.float64] = np.asarray(self.W.sum(axis=1)).ravel()
         return degrees
 
     @property
     def view_of(self) -> NDArray[np.int64]:
-        """The position of every node's view."""
+        """Return the index of every node's view, (n,)."""
         lengths = [part.stop - part.start for part in self.parts.values()]
         return np.repeat(np.arange(len(lengths)), lengths)
 
     def links(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Every unordered pair once: (rows, cols, weights), row < column."""
+        """Return (rows, cols, weights) of all links, each once with row < column."""
         upper = sparse.triu(self.W, k=1, format="coo")
         return upper.row.astype(np.int64), upper.col.astype(np.int64), upper.data
 
     def split(self, Y: NDArray) -> dict[str, NDArray]:  # type: ignore[type-arg]
-        """Rows for all nodes, view by view."""
+        """Return the rows of Y, one per node, as a dict of views."""
         return {view: Y[part] for view, part in self.parts.items()}
 
 
 def flatten(graph: MultiViewGraph) -> FlatGraph:
-    """All nodes and links of a graph, which view they belong to set aside."""
+    """Return the plain graph of all entities and links."""
     parts, start = {}, 0
     for view, n in graph.sizes.items():
         parts[view] = slice(start, start + n)

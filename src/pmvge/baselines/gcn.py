@@ -9,46 +9,47 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pmvge.baselines.graph_network import Edges, Product, Rows, WholeGraphNetwork, geometric
+from pmvge.baselines.graph_network import Edges, FullBatchNetwork, Product, Rows, geometric
 from pmvge.encoders import Dropout
 
 
-class GCN(WholeGraphNetwork):
+class GCN(FullBatchNetwork):
     r"""Graph convolutional network.
 
-    Each layer takes a weighted sum over a node and its neighbours, then multiplies it by a matrix
-    that is learned. Two layers with a ReLU between them are trained without labels, so that inner
-    products of the vectors that come out tell links from noise.
+    Each layer computes a weighted sum over a node and its neighbours, and multiplies it by a
+    learned matrix. Two layers with a ReLU between them are trained without labels, so that inner
+    products of the vectors distinguish links from negative samples.
 
     .. math:: \max_\psi \sum_{i,j} w_{ij} ( \log \sigma(\langle y_i, y_j \rangle)
               + \sum_{k=1}^Q \log \sigma(-\langle y_i, y_k \rangle) )
               \\ Y = \hat A \text{ReLU}(\hat A X \psi_1) \psi_2, \quad
               \hat A = \hat D^{-1/2} (W + I) \hat D^{-1/2}
 
-    Choose it when neighbours say more about a node than its own features do, in a graph that is
-    known from the start and fits in memory. It has no vectors for nodes that come later.
+    Choose it for a fixed graph that fits in memory, when neighbours say more about a node than its
+    own features do. It cannot embed new nodes.
 
     Parameters
     ----------
     n_components
         Dimension K.
     hidden_sizes
-        Widths of the hidden layers; with L of them a node sees L + 1 steps far.
+        Widths of the hidden layers; with L of them a vector depends on nodes up to L + 1 links
+        away.
     dropout
-        Share of the features and of the hidden units that a step leaves out.
+        Dropout rate of the features and of the hidden units.
     batch_size
-        Links per step.
+        Links drawn per step.
     n_negatives
-        Noise nodes Q per link. The more, the further below 0 the scores of unrelated nodes should
-        lie, which inner products are poor at.
+        Negative samples Q per link. The more there are, the further below 0 the scores of unlinked
+        nodes should lie, which inner products model poorly.
     max_steps
         Number of gradient steps.
     learning_rate, weight_decay
-        Of Adam.
+        Learning rate and weight decay of Adam.
     progress
         Whether to show a progress bar.
     random_state
-        Seed of the weights, of the drawn links and of dropout.
+        Seed of the initial weights, of the drawn links and of dropout.
 
     References
     ----------
@@ -103,7 +104,7 @@ class GCN(WholeGraphNetwork):
 
 
 class Convolutions(nn.Module):
-    r"""Layers :math:`\hat A H \psi + b`, with ReLU and dropout between them."""
+    r"""A network of layers :math:`\hat A H \psi + b`, with ReLU and dropout between them."""
 
     def __init__(self, widths: list[int], edges: Edges, dropout: float) -> None:
         super().__init__()
@@ -111,12 +112,12 @@ class Convolutions(nn.Module):
         self.index, self.weights = normalized(edges.index, edges.weights, edges.n)
         GCNConv = geometric().GCNConv
         self.layers = nn.ModuleList(GCNConv(a, b, normalize=False) for a, b in pairwise(widths))
-        self.product = Product(widths[0], widths[1])  # the first layer's own takes no sparse rows
+        self.product = Product(widths[0], widths[1])  # GCNConv takes dense rows only
         self.layers[0].lin = nn.Identity()
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Rows) -> torch.Tensor:
-        """Vectors of all nodes."""
+        """Return the vectors of all nodes."""
         h = self.product(x)
         *hidden, last = self.layers
         for layer in hidden:

@@ -1,4 +1,4 @@
-"""The graph neural network: states that are a fixed point."""
+"""The graph neural network model, whose states are a fixed point."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from pmvge.baselines.graph_network import Edges, Product, Rows, WholeGraphNetwork, geometric
-from pmvge.checks import real, whole
+from pmvge.baselines.graph_network import Edges, FullBatchNetwork, Product, Rows, geometric
+from pmvge.checks import integer, real
 from pmvge.encoders import Dropout
 
-MOST = 1000  # iterations; reached only where a tolerance is finer than float32
-FINAL = 1e-5  # tolerance after training
+MAX_ITERATIONS = 1000  # reached only if the tolerance is below float32's precision
+FINAL_TOLERANCE = 1e-5  # after training
 Map = Callable[[torch.Tensor], torch.Tensor]
 
 
-class GNN(WholeGraphNetwork):
-    r"""The graph neural network model, with states that are a fixed point.
+class GNN(FullBatchNetwork):
+    r"""Graph neural network model, with states that are a fixed point.
 
-    A node's state is computed from its features and its neighbours' states, over and over until no
-    state changes any more; a bounded map between states makes sure that this happens. A network
-    from states to vectors is trained together with that map, without labels, so that inner products
-    of the vectors tell links from noise.
+    A node's state is computed from its features and its neighbours' states, repeatedly until no
+    state changes. The map between states is a contraction, so that the iteration converges. A
+    network from states to vectors is trained together with this map, without labels, so that inner
+    products of the vectors distinguish links from negative samples.
 
     .. math:: \max_\psi \sum_{i,j} w_{ij} ( \log \sigma(\langle y_i, y_j \rangle)
               + \sum_{k=1}^Q \log \sigma(-\langle y_i, y_k \rangle) )
               \\ Y = g_\psi(H), \quad
               H = \text{tanh}(D^{-1/2} W D^{-1/2} H M + X \psi_1), \quad \| M \| < 1
 
-    Choose it when what matters may lie many links away, as all nodes of a component act on each
-    other. It is the slowest of the graph networks, and has no vectors for nodes that come later.
+    Choose it when a vector should depend on nodes many links away, as every state depends on all
+    nodes of its component. It is the slowest of the graph networks and cannot embed new nodes.
 
     Parameters
     ----------
@@ -41,28 +41,28 @@ class GNN(WholeGraphNetwork):
     state_size
         Dimension of the states H.
     contraction
-        Bound mu of the spectral norm of M, below 1. The effect of a node on another falls by this
-        factor or a smaller one with every link between them.
+        Upper bound of the spectral norm of M, below 1. The effect of one node on another decreases
+        by at least this factor with every link between them.
     tolerance
-        States have converged when no entry, all of which lie in (-1, 1), changes by more than this.
-        Likewise the gradient, relative to its largest entry.
+        The iteration stops when no entry of the states, which lie in (-1, 1), changes by more than
+        this. For the gradient it is relative to the largest entry.
     hidden_sizes
-        Widths of the hidden layers of the output network g; without any it is linear.
+        Widths of the hidden layers of the output network g; an empty tuple makes g linear.
     dropout
-        Share of the features and of the inputs of g's layers that a step leaves out.
+        Dropout rate of the features and of the inputs of g's layers.
     batch_size
-        Links per step.
+        Links drawn per step.
     n_negatives
-        Noise nodes Q per link. The more, the further below 0 the scores of unrelated nodes should
-        lie, which inner products are poor at.
+        Negative samples Q per link. The more there are, the further below 0 the scores of unlinked
+        nodes should lie, which inner products model poorly.
     max_steps
         Number of gradient steps.
     learning_rate, weight_decay
-        Of Adam.
+        Learning rate and weight decay of Adam.
     progress
         Whether to show a progress bar.
     random_state
-        Seed of the weights, of the drawn links and of dropout.
+        Seed of the initial weights, of the drawn links and of dropout.
 
     References
     ----------
@@ -88,7 +88,7 @@ class GNN(WholeGraphNetwork):
     likelihood_based = True
 
     checks: ClassVar = {
-        "state_size": whole(1),
+        "state_size": integer(1),
         "contraction": real(0, 1, open_low=True),
         "tolerance": real(0, 1, open_low=True),
     }
@@ -129,14 +129,14 @@ class GNN(WholeGraphNetwork):
         for a, b in pairwise([self.state_size, *self.hidden_sizes, self.n_components]):
             layers += [nn.Tanh(), Dropout(self.dropout), nn.Linear(a, b)]
         states = States(n_in, self.state_size, edges, self.contraction, self.tolerance)
-        return nn.Sequential(states, *layers[1:])  # states are outputs of tanh already
+        return nn.Sequential(states, *layers[1:])  # no tanh first: states are outputs of tanh
 
 
 class States(nn.Module):
-    r"""The fixed point :math:`H` of :math:`\tanh(\hat A H M + X \psi_1 + b)`.
+    r"""A layer that computes the fixed point :math:`H` of :math:`\tanh(\hat A H M + X \psi_1 + b)`.
 
-    :math:`\hat A = D^{-1/2} W D^{-1/2}` has spectral norm 1 and tanh has slopes up to 1, so that
-    the map is a contraction if :math:`M` has a norm below 1.
+    :math:`\hat A = D^{-1/2} W D^{-1/2}` has spectral norm 1 and tanh has slopes of at most 1, so
+    the map is a contraction if the norm of :math:`M` is below 1.
     """
 
     def __init__(
@@ -146,39 +146,39 @@ class States(nn.Module):
         self.product, self.bias = Product(n_in, size), nn.Parameter(torch.zeros(size))
         self.transfer = nn.Parameter(nn.init.orthogonal_(torch.empty(size, size)))
         self.contraction, self.tolerance = contraction, tolerance
-        self.spread = normalized_sum(edges)
-        self.H = torch.zeros(edges.n, size)  # where to start: the last fixed point is near the next
+        self.propagate = normalized_sum(edges)
+        self.H = torch.zeros(edges.n, size)  # the last fixed point: the next start
 
     def forward(self, x: Rows) -> torch.Tensor:
-        """States of all nodes, (n, size)."""
+        """Return the states of all nodes, (n, size)."""
         norm = torch.linalg.matrix_norm(self.transfer, 2)
         M = self.transfer * (self.contraction / norm.clamp(min=self.contraction))
-        tolerance = self.tolerance if self.training else min(self.tolerance, FINAL)
+        tolerance = self.tolerance if self.training else min(self.tolerance, FINAL_TOLERANCE)
         B = self.product(x) + self.bias
-        H: torch.Tensor = FixedPoint.apply(M, B, self.H, self.spread, tolerance)  # type: ignore[no-untyped-call]
+        H: torch.Tensor = FixedPoint.apply(M, B, self.H, self.propagate, tolerance)  # type: ignore[no-untyped-call]
         self.H = H.detach()
         return H
 
 
 def normalized_sum(edges: Edges) -> Map:
-    r"""The map :math:`H \mapsto D^{-1/2} W D^{-1/2} H`, its own adjoint."""
+    r"""Return the map :math:`H \mapsto D^{-1/2} W D^{-1/2} H`, which is self-adjoint."""
     normalized = geometric("nn.conv.gcn_conv").gcn_norm
     index, weights = normalized(edges.index, edges.weights, edges.n, add_self_loops=False)
     total = geometric().SimpleConv(aggr="sum")
 
-    def spread(H: torch.Tensor) -> torch.Tensor:
+    def propagate(H: torch.Tensor) -> torch.Tensor:
         Z: torch.Tensor = total(H, index, weights)
         return Z
 
-    return spread
+    return propagate
 
 
 class FixedPoint(torch.autograd.Function):
-    r"""The :math:`H` with :math:`H = \tanh(\hat A H M + B)`, and its implicit gradient.
+    r"""The solution of :math:`H = \tanh(\hat A H M + B)`, with its implicit gradient.
 
-    By Almeida and Pineda: a gradient :math:`dH` becomes the fixed point G of the adjoint equation
-    :math:`G = dH + \hat A (G \circ (1 - H^2)) M^\top`, which is a contraction as well. Nothing of
-    the way to the fixed point is kept.
+    The gradient is that of Almeida and Pineda: :math:`dH` becomes the fixed point G of the adjoint
+    equation :math:`G = dH + \hat A (G \circ (1 - H^2)) M^\top`, which is a contraction as well. The
+    iterates are not stored.
     """
 
     @staticmethod
@@ -187,13 +187,13 @@ class FixedPoint(torch.autograd.Function):
         M: torch.Tensor,
         B: torch.Tensor,
         start: torch.Tensor,
-        spread: Map,
+        propagate: Map,
         tolerance: float,
     ) -> torch.Tensor:
         """Iterate the map from ``start``."""
-        H = iterate(lambda H: torch.tanh(spread(H) @ M + B), start, tolerance)
+        H = iterate(lambda H: torch.tanh(propagate(H) @ M + B), start, tolerance)
         ctx.save_for_backward(M, H)
-        ctx.spread, ctx.tolerance = spread, tolerance
+        ctx.propagate, ctx.tolerance = propagate, tolerance
         return H
 
     @staticmethod
@@ -202,14 +202,14 @@ class FixedPoint(torch.autograd.Function):
         M, H = ctx.saved_tensors
         slope = 1 - H**2
         tolerance = ctx.tolerance * float(dH.abs().max())
-        G = iterate(lambda G: dH + ctx.spread((G * slope) @ M.T), dH, tolerance)
+        G = iterate(lambda G: dH + ctx.propagate((G * slope) @ M.T), dH, tolerance)
         dB = G * slope
-        return ctx.spread(H).T @ dB, dB, None, None, None
+        return ctx.propagate(H).T @ dB, dB, None, None, None
 
 
 def iterate(step: Map, Z: torch.Tensor, tolerance: float) -> torch.Tensor:
-    """The fixed point of a contraction: the last of Z, step(Z), step(step(Z)), ..."""
-    for _ in range(MOST):
+    """Return the fixed point of a contraction, the limit of Z, step(Z), step(step(Z)), ..."""
+    for _ in range(MAX_ITERATIONS):
         before, Z = Z, step(Z)
         if float((Z - before).abs().max()) <= tolerance:
             break

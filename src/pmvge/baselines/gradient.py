@@ -1,6 +1,6 @@
-"""Methods trained by gradients: the package's one loop, its encoders, and a generator of their own.
+"""Gradient training for the methods here, with the package's training loop and encoders.
 
-Methods here run on the CPU: they are for comparison, on graphs that fit one machine.
+All methods train on the CPU.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from pmvge.encoders import (
 from pmvge.graph import MultiViewGraph, take
 from pmvge.likelihoods import Loss
 from pmvge.sampling import BatchStream
-from pmvge.training import History, Plan, Trainer, private_rng, watcher
+from pmvge.training import History, Plan, Trainer, private_rng, training_progress
 
 CPU = torch.device("cpu")
 
 
-def descend(
+def train(
     network: nn.Module,
     batches: Iterable[Any],
     loss: Callable[[Any], torch.Tensor],
@@ -40,7 +40,10 @@ def descend(
     weight_decay: float = 0.0,
     progress: bool = False,
 ) -> History:
-    """Train a network for a number of steps, by the one gradient loop of the package."""
+    """Train a network for a number of steps with :class:`~pmvge.training.Trainer`.
+
+    ``loss`` maps a batch to a scalar; ``progress`` shows a bar. Return the training history.
+    """
     plan = Plan(
         max_steps=steps,
         steps_per_epoch=float(steps),
@@ -53,24 +56,24 @@ def descend(
         clip_norm=10.0,
         patience=None,
     )
-    with watcher(progress) as told:
+    with training_progress(progress) as bar:
         return Trainer(
             network,
             lambda batch: Loss(loss(batch), {}),
-            BatchStream(batches, np.random.default_rng(0)),  # a generator that nothing draws from
+            BatchStream(batches, np.random.default_rng(0)),  # a generator that is not used
             plan,
-            watcher=told,
+            progress=bar,
         ).run()
 
 
 def seeded(seed: int) -> AbstractContextManager[None]:
-    """A context with torch's generator seeded inside, and as it was outside."""
+    """Return a context in which torch's generator is seeded; its state is restored at the end."""
     return private_rng(CPU, seed)
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """For many small operations: threads would wait for each other most of the time."""
+def single_thread() -> Iterator[None]:
+    """Use one torch thread in the context, as threads slow small operations down."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -80,7 +83,7 @@ def one_thread() -> Iterator[None]:
 
 
 def embed_nodes(network: MultiViewEncoder, graph: MultiViewGraph) -> dict[str, NDArray[np.float32]]:
-    """The vectors of all nodes."""
+    """Return the vectors of all entities, by view."""
     return {
         view: embed_rows(network, view, X, np.arange(graph.sizes[view]) if X is None else None, 0)
         for view, X in graph.views.items()
@@ -90,7 +93,10 @@ def embed_nodes(network: MultiViewEncoder, graph: MultiViewGraph) -> dict[str, N
 def build_encoders(
     graph: MultiViewGraph, n_out: int, *, kind: str, hidden_sizes: tuple[int, ...], dropout: float
 ) -> MultiViewEncoder:
-    """The encoders that PMvGE would have ("mlp" or "linear"; look-ups for featureless views)."""
+    """Return the encoders that PMvGE uses for ``kind`` "mlp" or "linear".
+
+    A view without features gets one free vector per entity.
+    """
     defaults = EncoderSpec(
         kind=kind,
         hidden_sizes=tuple(hidden_sizes),
@@ -110,7 +116,7 @@ def build_encoders(
 def encode(
     network: MultiViewEncoder, graph: MultiViewGraph, view: str, nodes: NDArray[np.int64]
 ) -> torch.Tensor:
-    """Vectors of some nodes of a view, differentiable."""
+    """Return the vectors of some entities of a view, with gradients."""
     X = graph.views[view]
     x = torch.from_numpy(nodes) if X is None else take(X, nodes, CPU)
     y: torch.Tensor = network(view, x)

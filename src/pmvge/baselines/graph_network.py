@@ -1,7 +1,7 @@
-"""What graph neural networks share: a graph as tensors, and training on links without labels.
+"""Base classes of graph neural networks: the graph as tensors, and training on links.
 
-Sparse rows stay sparse: a network multiplies them by its first weights before anything spreads over
-links, which is the same by linearity, and costs what the non-zeros cost.
+Sparse rows stay sparse: a network multiplies them by its first weights before it aggregates over
+neighbours. By linearity the result is the same, and the cost grows with the number of non-zeros.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from pmvge.baselines.base import Baseline, inputs
+from pmvge.baselines.base import Baseline, input_rows
 from pmvge.baselines.flattening import FlatGraph, flatten
-from pmvge.baselines.gradient import CPU, descend, seeded
-from pmvge.baselines.negatives import Contrast, Index, LinkSampler, inner_contrast_loss
+from pmvge.baselines.gradient import CPU, seeded, train
+from pmvge.baselines.negatives import Index, LinkSampler, NegativeSamples, inner_product_loss
 from pmvge.encoders import Normalize, product
 from pmvge.graph import Features, MultiViewGraph, SparseRows, take
 
@@ -30,7 +30,7 @@ Rows = torch.Tensor | SparseRows
 
 
 def geometric(module: str = "nn") -> Any:
-    """A module of torch-geometric; what importing it warns of is no concern of the user's."""
+    """Import a module of torch-geometric, without the warnings of its import."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return import_module(f"torch_geometric.{module}")
@@ -38,15 +38,15 @@ def geometric(module: str = "nn") -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """The links of a plain graph, each in both directions, as torch-geometric has them."""
+    """The links of a plain graph in torch-geometric's format: each link in both directions."""
 
     index: torch.Tensor  # (2, E)
-    weights: torch.Tensor  # (E,), of mean 1: a node's loop of weight 1 is like any other link
+    weights: torch.Tensor  # (E,), scaled to mean 1, as GCN adds self-loops of weight 1
     n: int
 
     @classmethod
     def of(cls, flat: FlatGraph) -> Edges:
-        """The edges of a graph."""
+        """Return the edges of a graph."""
         W = flat.W.tocoo()
         index = torch.from_numpy(np.stack([W.row, W.col]).astype(np.int64))
         weights = (W.data / W.data.mean()).astype(np.float32)
@@ -54,7 +54,7 @@ class Edges:
 
 
 class Product(nn.Module):
-    """x W for rows that are dense or sparse; W is (n_in, n_out)."""
+    """The layer x W, with W of shape (n_in, n_out), for dense or sparse rows x."""
 
     def __init__(self, n_in: int, n_out: int) -> None:
         super().__init__()
@@ -62,24 +62,24 @@ class Product(nn.Module):
         nn.init.xavier_uniform_(self.weight)
 
     def forward(self, x: Rows) -> torch.Tensor:
-        """(n, n_in) to (n, n_out)."""
+        """Return x W, (n, n_out)."""
         return product(x, self.weight)
 
 
 def input_layer(X: Features, dropout: float) -> Normalize:
-    """Rows as a network takes them: dense columns standardised, sparse rows of mean norm 1."""
+    """Return a layer that standardises dense columns or scales sparse rows to norm 1 on average."""
     layer = Normalize(int(X.shape[1]), dropout, sparse=not isinstance(X, np.ndarray))
     layer.adapt(X)
     return layer
 
 
-def at(Y: torch.Tensor, rows: Index) -> torch.Tensor:
-    """Rows of Y, by a look-up whose gradient is quick."""
+def take_rows(Y: torch.Tensor, rows: Index) -> torch.Tensor:
+    """Return rows of Y; ``functional.embedding`` has a faster gradient than indexing."""
     return functional.embedding(torch.from_numpy(rows), Y)
 
 
 class GraphNetwork(Baseline):
-    """A network that is trained so that inner products of its vectors tell links from noise."""
+    """Base class of networks that are trained by negative sampling on inner products of vectors."""
 
     libraries = ("torch_geometric",)
 
@@ -98,18 +98,21 @@ class GraphNetwork(Baseline):
         vectors: Callable[[Index], torch.Tensor],
         seed: int,
     ) -> None:
-        """Train a network, given the vectors of any distinct nodes as it has them now."""
+        """Train a network; ``vectors`` computes the current vectors of some distinct nodes."""
         rng = np.random.default_rng([seed, 0])
 
-        def loss(batch: Contrast) -> torch.Tensor:
+        def loss(batch: NegativeSamples) -> torch.Tensor:
             B = len(batch.heads)
-            named = np.concatenate([batch.heads, batch.tails, batch.noise.ravel()])
-            nodes, place = np.unique(named, return_inverse=True)
+            drawn = np.concatenate([batch.heads, batch.tails, batch.noise.ravel()])
+            nodes, position = np.unique(drawn, return_inverse=True)
             Y = vectors(nodes)
-            noise = place[2 * B :].reshape(batch.noise.shape)
-            return inner_contrast_loss(at(Y, place[:B]), at(Y, place[B : 2 * B]), at(Y, noise))
+            return inner_product_loss(
+                take_rows(Y, position[:B]),
+                take_rows(Y, position[B : 2 * B]),
+                take_rows(Y, position[2 * B :].reshape(batch.noise.shape)),
+            )
 
-        descend(
+        train(
             network,
             LinkSampler(flat, self.batch_size, self.n_negatives, rng),
             loss,
@@ -120,20 +123,20 @@ class GraphNetwork(Baseline):
         )
 
 
-class WholeGraphNetwork(GraphNetwork):
-    """A network every step of which computes the vectors of all nodes."""
+class FullBatchNetwork(GraphNetwork):
+    """Base class of networks that compute the vectors of all nodes in every step."""
 
     @abstractmethod
     def _network(self, n_in: int, edges: Edges) -> nn.Module:
-        """A network from the rows of all nodes to their vectors, (n, n_in) to (n, K)."""
+        """Return a network that maps the rows of all nodes, (n, n_in), to vectors (n, K)."""
 
     def _fit(self, graph: MultiViewGraph, seed: int) -> dict[str, NDArray[Any]]:
         (view,) = graph.view_names
-        flat, X = flatten(graph), inputs(graph)[view]
+        flat, X = flatten(graph), input_rows(graph)[view]
         x = take(X, slice(None), CPU)
         with seeded(seed):
             body = self._network(int(X.shape[1]), Edges.of(flat))
             network = nn.Sequential(input_layer(X, self.dropout), body)
-            self._train(network, flat, lambda nodes: at(network(x), nodes), seed)
+            self._train(network, flat, lambda nodes: take_rows(network(x), nodes), seed)
             with torch.no_grad():
                 return {view: network(x).numpy()}

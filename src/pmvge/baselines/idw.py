@@ -12,27 +12,28 @@ from torch import nn
 
 from pmvge.baselines.base import Baseline
 from pmvge.baselines.flattening import FlatGraph, flatten
-from pmvge.baselines.gradient import build_encoders, descend, embed_nodes, encode, seeded
-from pmvge.baselines.negatives import Contrast, inner_contrast_loss, weighted_draws
-from pmvge.checks import whole
+from pmvge.baselines.gradient import build_encoders, embed_nodes, encode, seeded, train
+from pmvge.baselines.negatives import NegativeSamples, inner_product_loss, weighted_draws
+from pmvge.checks import integer
 from pmvge.encoders import MultiViewEncoder, embed_rows
 from pmvge.graph import Features, MultiViewGraph, WalkSampler, cooccurrences
 
-WALKS, PAIRS = 1000, 20_000  # pairs drawn from walks made together: not many from one walk
+WALKS = 1000  # walks drawn at once
+PAIRS = 20_000  # pairs kept of them at random, so that few pairs are of the same walk
 
 
 class IDW(Baseline):
     r"""Inductive DeepWalk.
 
-    It is DeepWalk with the vector of a node computed from its features by a network. Nodes that
-    often meet in random walks get large inner products of one's vector with the other's context
-    vector, which stays a free parameter.
+    DeepWalk with vectors that a network computes from the nodes' features. A node's vector gets
+    large inner products with the context vectors of the nodes near it in random walks; context
+    vectors are free parameters.
 
     .. math:: \max_{f, c} \sum_{(i, j) \in \text{walks}} [ \log \sigma(\langle c_j, f(x_i) \rangle)
               + \sum_{k=1}^Q \log \sigma(-\langle c_k, f(x_i) \rangle) ]
 
-    Choose it for one view with features when new nodes come without links. The context vectors
-    cost memory for every node, and it takes no second view.
+    Choose it for one view with features, when new nodes have no links. The context vectors need
+    memory for every node.
 
     Parameters
     ----------
@@ -41,21 +42,21 @@ class IDW(Baseline):
     hidden_sizes
         Widths of the network's hidden layers.
     dropout
-        Rate of dropout after hidden layers.
+        Dropout rate after hidden layers.
     walk_length
         Nodes in a walk.
     window
-        How far apart in a walk two nodes may be to count as a pair.
+        Largest distance of two nodes in a walk that count as a pair.
     n_negatives
-        Noise nodes Q for each pair, drawn in proportion to degree to the power 3/4.
+        Negative samples Q per pair, drawn in proportion to degree to the power 3/4.
     batch_size
-        Pairs in a step.
+        Pairs per step.
     max_steps
-        Steps.
+        Number of gradient steps.
     learning_rate, weight_decay
-        Of Adam.
+        Learning rate and weight decay of Adam.
     progress
-        Whether to show a bar, on terminals.
+        Whether to show a progress bar.
     random_state
         Seed of the walks and of the network.
 
@@ -70,7 +71,7 @@ class IDW(Baseline):
     inductive = True
     likelihood_based = True
 
-    checks: ClassVar = {"walk_length": whole(2), "window": whole(1)}
+    checks: ClassVar = {"walk_length": integer(2), "window": integer(1)}
 
     def __init__(
         self,
@@ -115,13 +116,13 @@ class IDW(Baseline):
             contexts = nn.Embedding(graph.n_nodes, self.n_components)
             nn.init.zeros_(contexts.weight)
 
-            def loss(batch: Contrast) -> torch.Tensor:
-                heads, place = np.unique(batch.heads, return_inverse=True)  # each encoded once
-                y = encode(network, graph, view, heads)[torch.from_numpy(place)]
+            def loss(batch: NegativeSamples) -> torch.Tensor:
+                heads, position = np.unique(batch.heads, return_inverse=True)  # encode each once
+                y = encode(network, graph, view, heads)[torch.from_numpy(position)]
                 tails, noise = map(torch.from_numpy, (batch.tails, batch.noise))
-                return inner_contrast_loss(y, contexts(tails), contexts(noise))
+                return inner_product_loss(y, contexts(tails), contexts(noise))
 
-            descend(
+            train(
                 nn.ModuleList([network, contexts]),
                 self._batches(flat, np.random.default_rng([seed, 0])),
                 loss,
@@ -136,8 +137,8 @@ class IDW(Baseline):
     def _embed(self, view: str, X: Features) -> NDArray[np.float32]:
         return embed_rows(self._network, view, X, None, self.n_components)
 
-    def _batches(self, flat: FlatGraph, rng: np.random.Generator) -> Iterator[Contrast]:
-        """Pairs from walks from every linked node, over and over, with noise."""
+    def _batches(self, flat: FlatGraph, rng: np.random.Generator) -> Iterator[NegativeSamples]:
+        """Yield batches of pairs from random walks, with negative samples, without end."""
         sampler = WalkSampler(flat.W)
         frequency = np.cumsum(flat.degrees**0.75)
         starts = np.flatnonzero(flat.degrees)
@@ -152,5 +153,5 @@ class IDW(Baseline):
             noise = weighted_draws(frequency, B * self.n_negatives, rng).reshape(
                 B, self.n_negatives
             )
-            yield Contrast(heads[:B], tails[:B], noise)
+            yield NegativeSamples(heads[:B], tails[:B], noise)
             heads, tails = heads[B:], tails[B:]

@@ -8,25 +8,25 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.kernel_approximation import Nystroem
 
-from pmvge.baselines.base import inputs
-from pmvge.baselines.linear import SpaceMethod
-from pmvge.checks import one_of, optional, real, whole
+from pmvge.baselines.base import input_rows
+from pmvge.baselines.linear import MappedCCA
+from pmvge.checks import integer, one_of, optional, real
 from pmvge.graph import Features, MultiViewGraph
 
 
-class KernelCCA(SpaceMethod):
+class KernelCCA(MappedCCA):
     r"""Kernel canonical correlation analysis.
 
-    CCA between functions of a kernel's space instead of linear ones, with the functions' norm kept
-    small by shrinkage. It works with the nodes' kernel and the links' weights W, so that
-    many-to-many links cost no rows.
+    CCA with functions from a kernel's space instead of linear maps, regularised by shrinkage. It
+    uses the kernel between entities and the matrix W of link weights, so it needs no aligned rows
+    for many-to-many links.
 
     .. math:: \max_{a, b} a^\top K^{(1)} W K^{(2)} b \quad \text{subject to} \quad
               a^\top \bigl( (1 - s) K^{(1)} D K^{(1)} + s t K^{(1)} \bigr) a = 1,
               \text{ and so for } b
 
-    Choose it for two views of some thousand nodes when a linear map is too poor and a network
-    too much. A kernel on more nodes than there are landmarks is an approximation.
+    Choose it for two views of some thousand entities, when a linear map is not enough and a network
+    is too much. For views with more entities than landmarks the kernel is approximated.
 
     Parameters
     ----------
@@ -35,21 +35,22 @@ class KernelCCA(SpaceMethod):
     kernel
         "rbf", "laplacian", "poly", "cosine" or "linear".
     gamma
-        Of the kernel; None means 1 over (columns times their mean variance), the scale at which a
-        typical distance counts.
+        Parameter of the "rbf", "laplacian" and "poly" kernels; None means 1 / (number of columns *
+        mean variance of a column).
     shrinkage
-        The s above, from 0 to 1: how far each view's covariance in the kernel's space is moved
-        towards a multiple of the identity; t is its mean variance there. 0 fits any links
-        perfectly, which is of no use.
+        The s in the formula, from 0 to 1: each view's covariance in the kernel's space is moved
+        this far towards a multiple of the identity; t is the mean variance there. 0 overfits: any
+        links are fitted perfectly.
     landmarks
-        Nodes a view that the kernel is expanded in (Nystroem); exact for views no larger.
+        Entities per view that the kernel is expanded in (Nystroem); exact for views that are no
+        larger.
     random_state
         Seed of the choice of landmarks.
 
     Attributes
     ----------
     eigenvalues_
-        (k,), largest first, at most K: the correlation along each axis, but for the shrinkage.
+        (k,), largest first, k at most K: the correlation along each axis if shrinkage is 0.
 
     References
     ----------
@@ -61,7 +62,7 @@ class KernelCCA(SpaceMethod):
     checks: ClassVar = {
         "kernel": one_of("rbf", "laplacian", "poly", "cosine", "linear"),
         "gamma": optional(real(0, open_low=True)),
-        "landmarks": whole(1),
+        "landmarks": integer(1),
     }
 
     def __init__(
@@ -82,8 +83,8 @@ class KernelCCA(SpaceMethod):
         self.random_state = random_state
 
     def _fit(self, graph: MultiViewGraph, seed: int) -> dict[str, NDArray[Any]]:
-        # In the coordinates Z of a kernel's space, Z Z^T = K, kernel CCA is linear.
-        X = inputs(graph)
+        # Kernel CCA is linear CCA in coordinates Z of the kernel's space, with Z Z^T = K.
+        X = input_rows(graph)
         self._spaces = {
             view: self._space(rows, seed + k).fit(rows) for k, (view, rows) in enumerate(X.items())
         }
@@ -108,7 +109,7 @@ class KernelCCA(SpaceMethod):
 
 
 def _variances(X: Features) -> NDArray[np.float64]:
-    """Of each column."""
+    """Return the variance of each column."""
     if isinstance(X, np.ndarray):
         return np.asarray(X.var(axis=0, dtype=np.float64))
     mean = np.asarray(X.mean(axis=0)).ravel()

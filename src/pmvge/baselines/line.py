@@ -1,4 +1,4 @@
-"""LINE."""
+"""LINE: large-scale information network embedding."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from numpy.typing import NDArray
 
 from pmvge.baselines.base import Baseline
 from pmvge.baselines.flattening import FlatGraph, flatten
-from pmvge.baselines.gradient import one_thread
-from pmvge.baselines.negatives import Contrast, LinkSampler
+from pmvge.baselines.gradient import single_thread
+from pmvge.baselines.negatives import LinkSampler, NegativeSamples
 from pmvge.checks import one_of
 from pmvge.errors import DivergedError
 from pmvge.graph import MultiViewGraph
-from pmvge.training import watcher
+from pmvge.training import training_progress
 
-OFTEN = 16  # a node that is in a batch more often moves as if it were in it this often
+MAX_REPEATS = 16  # a row that occurs more often in a batch moves as if it occurred this often
 
 
 class LINE(Baseline):
     r"""Large-scale information network embedding.
 
-    Vectors of linked nodes get large inner products, against nodes drawn as noise (first order), or
-    vectors get large inner products with the context vectors of the node's neighbours (second
-    order). By default half of the dimensions are of each kind, each half of length 1.
+    First order: linked nodes get large inner products of their vectors, compared with negative
+    samples. Second order: a node's vector gets large inner products with the context vectors of its
+    neighbours. By default half of the dimensions are of each order, and each half has length 1.
 
     .. math:: \max_{y, c} \sum_{i, j} w_{ij} [ \log \sigma(\langle c_j, y_i \rangle)
               + \sum_{k=1}^Q \log \sigma(-\langle c_k, y_i \rangle) ],
               \quad c = y \quad \text{at first order}
 
-    Choose it for a large graph without features: a step costs the same whatever the number of
-    nodes. It sees neighbours and shared neighbours, nothing further away.
+    Choose it for a large graph without features, as the cost of a step does not depend on the
+    number of nodes. It uses direct and shared neighbours only.
 
     Parameters
     ----------
@@ -43,17 +43,17 @@ class LINE(Baseline):
         "first" (linked nodes are close), "second" (nodes with the same neighbours are close) or
         "both" (K/2 dimensions each, concatenated).
     n_negatives
-        Noise nodes Q for each link, drawn in proportion to degree to the power 3/4.
+        Negative samples Q per link, drawn in proportion to degree to the power 3/4.
     batch_size
-        Links in a step, drawn in proportion to their weights.
+        Links per step, drawn in proportion to their weights.
     max_steps
-        Steps, of each order.
+        Number of gradient steps, for each order.
     learning_rate
-        Of a single link, at the start; it falls in a line to 0.
+        Initial learning rate of a single link; it decreases linearly to 0.
     progress
-        Whether to show a bar, on terminals.
+        Whether to show a progress bar.
     random_state
-        Seed of the draws and of the start.
+        Seed of the draws and of the initial vectors.
 
     References
     ----------
@@ -101,45 +101,46 @@ class LINE(Baseline):
         return flat.split(self._vectors(flat, K, self.order == "second", seed))
 
     def _vectors(self, flat: FlatGraph, K: int, second: bool, seed: int) -> NDArray[np.float32]:
-        """Vectors (n, K) by gradient ascent, one link's step added to another's within a batch."""
+        """Return vectors (n, K), by gradient ascent on batches of links."""
         rng = np.random.default_rng([seed, int(second)])
         sampler = LinkSampler(flat, self.batch_size, self.n_negatives, rng)
         start = rng.uniform(-0.5, 0.5, (flat.W.shape[0], K)) / K
         Y = torch.from_numpy(start.astype(np.float32))
         C = torch.zeros_like(Y) if second else Y
-        with one_thread(), watcher(self.progress) as told:
-            told.start(0, self.max_steps)
-            began = time.perf_counter()
+        with single_thread(), training_progress(self.progress) as bar:
+            bar.start(0, self.max_steps)
+            started = time.perf_counter()
             for step in range(self.max_steps):
-                ascend(Y, C, sampler.draw(), self.learning_rate * (1 - step / self.max_steps))
-                told.step(step + 1, time.perf_counter() - began)
+                rate = self.learning_rate * (1 - step / self.max_steps)
+                gradient_step(Y, C, sampler.draw(), rate)
+                bar.step(step + 1, time.perf_counter() - started)
         if not torch.isfinite(Y).all():
             raise DivergedError(
-                f"LINE diverged with learning_rate={self.learning_rate:g}: its vectors are not "
-                "finite. Try a smaller learning_rate"
+                f"LINE diverged with learning_rate={self.learning_rate:g}: the vectors are not "
+                "finite; choose a smaller learning_rate"
             )
         return np.asarray(Y.numpy())
 
 
-def ascend(Y: torch.Tensor, C: torch.Tensor, batch: Contrast, rate: float) -> None:
-    """Move vectors Y and contexts C (which may be Y) up the likelihood of a batch, in place.
+def gradient_step(Y: torch.Tensor, C: torch.Tensor, batch: NegativeSamples, rate: float) -> None:
+    """Update vectors Y and contexts C (which may be Y) by a step of gradient ascent, in place.
 
-    The gradient is written out, so that only the rows in the batch are touched.
+    The gradient is computed without autograd, so that only the rows in the batch are updated.
     """
     heads = torch.from_numpy(batch.heads)
     others = torch.from_numpy(np.column_stack([batch.tails, batch.noise]))  # (B, 1 + Q)
     y, c = Y[heads], C[others]
     slope = -torch.sigmoid(torch.einsum("bk,bqk->bq", y, c))
-    slope[:, 0] += 1  # the link itself
+    slope[:, 0] += 1  # the first column holds the link
     slope *= rate
     _add(Y, heads, torch.einsum("bq,bqk->bk", slope, c))
     _add(C, others.ravel(), torch.einsum("bq,bk->bqk", slope, y).reshape(-1, Y.shape[1]))
 
 
-def _add(table: torch.Tensor, rows: torch.Tensor, moves: torch.Tensor) -> None:
-    """Add moves to rows. Many moves of one row, a hub's, would overshoot: they count as a few."""
-    _, place, times = torch.unique(rows, return_inverse=True, return_counts=True)
-    table.index_add_(0, rows, moves * (OFTEN / times).clamp_(max=1)[place, None])
+def _add(vectors: torch.Tensor, rows: torch.Tensor, steps: torch.Tensor) -> None:
+    """Add steps to rows, limited to MAX_REPEATS per row: the sum of a hub's would overshoot."""
+    _, position, counts = torch.unique(rows, return_inverse=True, return_counts=True)
+    vectors.index_add_(0, rows, steps * (MAX_REPEATS / counts).clamp_(max=1)[position, None])
 
 
 def _normalised(Y: NDArray[np.float32]) -> NDArray[np.float32]:

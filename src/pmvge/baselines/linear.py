@@ -1,4 +1,4 @@
-"""Methods whose vectors are a linear map of the features, one map a view."""
+"""Base classes of methods with one linear map from features to vectors per view."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.baselines.base import Baseline, inputs
-from pmvge.baselines.eigen import leading_of_pencil
+from pmvge.baselines.base import Baseline, input_rows
+from pmvge.baselines.eigen import generalized_eigenpairs
 from pmvge.baselines.moments import link_moments
 from pmvge.baselines.wide import WidePencil
 from pmvge.graph import Features, MultiViewGraph
 
 Matrix = NDArray[np.float64]
-WIDE = 2000  # columns from which on the eigenproblem is solved by Lanczos
-NOTHING = 1e-9  # an eigenvalue that is so much smaller than the first is 0 but for rounding
+WIDE = 2000  # with more columns than this, the eigenproblem is solved by Lanczos
+ZERO_EIGENVALUE = 1e-9  # relative to the largest; smaller ones are rounding errors
 
 
 class LinearMethod(Baseline):
-    r""":math:`y = A^{(d)\top} (x - m^{(d)})`."""
+    r"""Base class of methods with vectors :math:`y = A^{(d)\top} (x - m^{(d)})`."""
 
     nonlinear = False
     inductive = True
@@ -31,7 +31,7 @@ class LinearMethod(Baseline):
     means_: dict[str, Matrix]
 
     def _fit(self, graph: MultiViewGraph, seed: int) -> dict[str, NDArray[Any]]:
-        X = inputs(graph)
+        X = input_rows(graph)
         self._solve(graph, X)
         return {view: self._embed(view, rows) for view, rows in X.items()}
 
@@ -45,11 +45,18 @@ class LinearMethod(Baseline):
 
 
 class PencilMethod(LinearMethod):
-    r"""The top eigenvectors of :math:`H \psi = \lambda G \psi`, the moments of a graph."""
+    r"""Base class of methods that solve :math:`H \psi = \lambda G \psi` for a graph's moments."""
 
     many_to_many = True
 
     eigenvalues_: Matrix
+
+    def __init__(
+        self, n_components: int = 100, *, shrinkage: float = 0.1, center: bool = True
+    ) -> None:
+        self.n_components = n_components
+        self.shrinkage = shrinkage
+        self.center = center
 
     def _solve(self, graph: MultiViewGraph, X: dict[str, Features]) -> None:
         self.eigenvalues_, self.weights_, self.means_ = leading_axes(
@@ -64,12 +71,12 @@ class PencilMethod(LinearMethod):
 
     @property
     def _by_weight(self) -> bool:
-        """Whether a node counts as often as it is linked, or once."""
+        """Return True if an entity counts once per unit of link weight, False if it counts once."""
         return True
 
 
 class Axes(NamedTuple):
-    """Eigenvalues (k,), and for each view the weights (p, k) and the mean (p,) of its map."""
+    """The eigenvalues (k,), and each view's weights (p, k) and mean (p,)."""
 
     eigenvalues: Matrix
     weights: dict[str, Matrix]
@@ -87,11 +94,11 @@ def leading_axes(
     positive: bool = True,
     where: str,
 ) -> Axes:
-    """The K leading axes of a graph whose views have the rows X; fewer if its rank is lower.
+    """Return the K leading axes of a graph whose views have the rows X; fewer if its rank is lower.
 
-    Axes along which linked nodes are not alike, of eigenvalues that are 0 or negative, are left
-    out: of two views every axis comes with its opposite, and all together they would cancel.
-    ``positive=False`` keeps them.
+    Axes with eigenvalues of 0 or below are left out. With two views each positive eigenvalue has a
+    negative counterpart, and inner products over both would cancel. ``positive=False`` keeps them.
+    ``where`` is the name of the method, for error messages.
     """
     p = sum(rows.shape[1] for rows in X.values())
     if p > WIDE and p > 2 * K:
@@ -102,16 +109,16 @@ def leading_axes(
         columns, means = pencil.columns, pencil.means
     else:
         moments = link_moments(graph, X, by_weight=by_weight, center=center, where=where)
-        values, psi = leading_of_pencil(moments.H, moments.shrunk(shrinkage), K)
+        values, psi = generalized_eigenpairs(moments.H, moments.shrunk(shrinkage), K)
         columns, means = moments.columns, moments.means
     if positive:
-        kept = values > NOTHING * max(float(values.max(initial=0.0)), 0.0)
+        kept = values > ZERO_EIGENVALUE * max(float(values.max(initial=0.0)), 0.0)
         values, psi = values[kept], psi[:, kept]
     return Axes(values, {view: psi[part] for view, part in columns.items()}, means)
 
 
-class SpaceMethod(Baseline):
-    """Canonical correlation between views that are first mapped into spaces of their own."""
+class MappedCCA(Baseline):
+    """Base class of methods that map two views non-linearly and then apply linear CCA."""
 
     n_views = 2
     nonlinear = True
@@ -124,7 +131,7 @@ class SpaceMethod(Baseline):
     def _correlate(
         self, graph: MultiViewGraph, Z: dict[str, NDArray[Any]]
     ) -> dict[str, NDArray[Any]]:
-        """Solve in the coordinates Z, and return the vectors of their rows."""
+        """Apply linear CCA to the mapped rows Z, and return their vectors."""
         self._axes = leading_axes(
             graph, Z, self.n_components, shrinkage=self.shrinkage, where=self._name
         )

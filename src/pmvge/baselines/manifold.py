@@ -1,4 +1,4 @@
-"""Isomap, locally linear embedding and multidimensional scaling of the features."""
+"""Isomap, locally linear embedding and multidimensional scaling: methods that use features only."""
 
 from __future__ import annotations
 
@@ -9,39 +9,51 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, LinAlgWarning
-from scipy.sparse import SparseEfficiencyWarning, linalg
+from scipy.sparse import SparseEfficiencyWarning
 from sklearn import manifold
-from sklearn.manifold import smacof
 from sklearn.metrics import euclidean_distances
 from sklearn.preprocessing import KernelCenterer
 
-from pmvge.baselines.base import Baseline, inputs
-from pmvge.baselines.eigen import leading_of_operator
-from pmvge.checks import Check, flag, real, whole
+from pmvge.baselines.base import Baseline, input_rows
+from pmvge.baselines.eigen import principal_scores
+from pmvge.checks import Check, flag, integer, real
 from pmvge.errors import ParameterError
 from pmvge.graph import Features, MultiViewGraph
 
+DENSE_ROWS = 4000  # up to this size LLE computes all eigenvectors, which always converges
 
-class Isomap(Baseline):
+
+class ManifoldMethod(Baseline):
+    """Base class of methods that embed the features of one view and ignore links."""
+
+    n_views = 1
+    many_to_many = False
+    nonlinear = True
+    likelihood_based = False
+    needs_features = True
+    needs_links = False
+
+
+class Isomap(ManifoldMethod):
     r"""Isometric feature mapping.
 
-    Measures distances :math:`\delta_{ij}` along paths between neighbours in the feature space, and
-    places nodes at distances as close to those as a Euclidean space allows. It looks at features
-    alone; links play no part.
+    Distances :math:`\delta_{ij}` are measured along paths between neighbours in the feature space,
+    and the vectors keep them as well as Euclidean distances can. It uses features only and ignores
+    links.
 
     .. math:: \min_Y \sum_{i,j} (b_{ij} - \langle y_i, y_j \rangle)^2
               \quad \text{where} \quad B = -\frac{1}{2} (I - \frac{1}{n} 1 1^\top)
               (\delta_{ij}^2) (I - \frac{1}{n} 1 1^\top)
 
-    Choose it to unroll features that lie on a curved surface, when links say nothing.
-    It keeps the distances of all pairs, so that memory grows with the square of the nodes.
+    Choose it for features on a curved surface, when links are uninformative. It stores the
+    distances of all pairs, so memory grows with the square of the number of entities.
 
     Parameters
     ----------
     n_components
         Dimension K.
     n_neighbors
-        Neighbours of a node; parts that they leave apart are joined where they are closest.
+        Neighbours per entity. Components of the neighbour graph are joined at their closest points.
 
     References
     ----------
@@ -61,25 +73,20 @@ class Isomap(Baseline):
     4.99
     """
 
-    n_views = 1
-    many_to_many = False
-    nonlinear = True
     inductive = True
-    likelihood_based = False
-
-    needs_features = True
-    needs_links = False
-    checks: ClassVar[Mapping[str, Check]] = {"n_neighbors": whole(1)}
+    checks: ClassVar[Mapping[str, Check]] = {"n_neighbors": integer(1)}
 
     def __init__(self, n_components: int = 100, *, n_neighbors: int = 30) -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
 
     def _fit(self, graph: MultiViewGraph, seed: int) -> dict[str, NDArray[Any]]:
-        ((view, X),) = inputs(graph).items()
+        ((view, X),) = input_rows(graph).items()
         n = graph.n_nodes
-        # It keeps the rows and the distances among them: new rows find their neighbours there.
-        self._isomap = None if n == 1 else unrolled(X, min(self.n_components, n), self.n_neighbors)
+        # The fitted estimator keeps the rows, among which new rows find their neighbours.
+        self._isomap = (
+            None if n == 1 else _fit_isomap(X, min(self.n_components, n), self.n_neighbors)
+        )
         return {view: np.zeros((1, 0)) if self._isomap is None else self._isomap.embedding_}
 
     def _embed(self, view: str, X: Features) -> NDArray[Any]:
@@ -88,20 +95,20 @@ class Isomap(Baseline):
         return np.asarray(self._isomap.transform(X.astype(np.float64)))
 
 
-def unrolled(X: Features, K: int, n_neighbors: int) -> manifold.Isomap:
-    """scikit-learn's Isomap, with no more axes than have a positive eigenvalue."""
+def _fit_isomap(X: Features, K: int, n_neighbors: int) -> manifold.Isomap:
+    """Return scikit-learn's Isomap, with fewer than K axes if fewer eigenvalues are positive."""
     isomap = manifold.Isomap(
         n_neighbors=min(n_neighbors, X.shape[0] - 1),
         n_components=K,
-        eigen_solver="dense",  # the other one starts from numpy's global generator
+        eigen_solver="dense",  # "arpack" starts from numpy's global generator
     )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The number of connected components")
-        warnings.simplefilter("ignore", SparseEfficiencyWarning)  # as it joins them
+        warnings.simplefilter("ignore", SparseEfficiencyWarning)  # raised where it joins them
         rows = X.astype(np.float64)
         try:
             isomap.fit(rows)
-        except ValueError:  # negative eigenvalues among the first K: not all paths are Euclidean
+        except ValueError:  # path lengths that are not Euclidean: negative eigenvalues
             if not hasattr(isomap, "dist_matrix_"):
                 raise
             values = np.linalg.eigvalsh(
@@ -112,60 +119,42 @@ def unrolled(X: Features, K: int, n_neighbors: int) -> manifold.Isomap:
     return isomap
 
 
-SMALL = 4000  # up to so many nodes all eigenvectors are found at once, which never fails
-
-
-class LLE(Baseline):
+class LLE(ManifoldMethod):
     r"""Locally linear embedding.
 
-    Writes every node's features as a weighted mean of its neighbours', and looks for vectors that
-    the same weights :math:`a_{ij}` reconstruct. It looks at features alone; links play no part.
+    Every entity's features are written as a weighted mean of its neighbours', and the vectors are
+    those that the same weights :math:`a_{ij}` reconstruct best. It uses features only and ignores
+    links.
 
     .. math:: \min_Y \sum_i \| y_i - \sum_j a_{ij} y_j \|^2
               \quad \text{subject to} \quad \frac{1}{n} Y^\top Y = I, \quad Y^\top 1 = 0
 
-    Choose it to unroll features that lie on a curved surface, when links say nothing.
-    Where neighbours fall into separate groups the first axes only tell the groups apart.
+    Choose it for features on a curved surface, when links are uninformative. If the neighbour graph
+    has several components, the first axes only separate them.
 
     Parameters
     ----------
     n_components
         Dimension K; axes beyond the number of features are 0.
     n_neighbors
-        Neighbours of a node.
+        Neighbours per entity.
     reg
-        Regularisation of the weights, as a share of the neighbours' spread. Smaller ones follow the
-        surface closer and noise as well.
+        Regularisation of the weights, relative to the neighbours' variance. Smaller values follow
+        the surface more closely, and also its noise.
     random_state
-        Seed of the eigensolver's start.
+        Seed of the eigensolver's initial vector.
 
     References
     ----------
     S. T. Roweis and L. K. Saul, "Nonlinear dimensionality reduction by locally linear embedding",
     Science 2000.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pmvge import MultiViewGraph
-    >>> from pmvge.baselines import LLE
-    >>> angle = np.linspace(0, 5, 30)
-    >>> arc = np.column_stack([np.cos(angle), np.sin(angle)])
-    >>> graph = MultiViewGraph({"point": arc}, {("point", "point"): ([0], [1])})
-    >>> y = LLE(1, n_neighbors=4).fit(graph).embeddings_["point"].ravel()
-    >>> abs(int(np.sign(np.diff(y)).sum()))  # all 29 steps go one way
-    29
     """
 
-    n_views = 1
-    many_to_many = False
-    nonlinear = True
     inductive = True
-    likelihood_based = False
-
-    needs_features = True
-    needs_links = False
-    checks: ClassVar[Mapping[str, Check]] = {"n_neighbors": whole(1), "reg": real(0, open_low=True)}
+    checks: ClassVar[Mapping[str, Check]] = {
+        "n_neighbors": integer(1),
+        "reg": real(0, open_low=True),
+    }
 
     def __init__(
         self,
@@ -181,20 +170,20 @@ class LLE(Baseline):
         self.random_state = random_state
 
     def _fit(self, graph: MultiViewGraph, seed: int) -> dict[str, NDArray[Any]]:
-        ((view, X),) = inputs(graph).items()
+        ((view, X),) = input_rows(graph).items()
         n = graph.n_nodes
-        self._scale = np.sqrt(n)  # a variance of 1 along every axis
-        # It keeps the rows, of which new rows become weighted means.
-        self._lle = None if n == 1 else self._solve(dense(X), seed)
+        self._scale = np.sqrt(n)  # gives every axis variance 1
+        # The fitted estimator keeps the rows, of which new rows become weighted means.
+        self._lle = None if n == 1 else self._fit_lle(_to_dense(X), seed)
         return {view: np.zeros((1, 0)) if self._lle is None else self._scale * self._lle.embedding_}
 
-    def _solve(self, X: NDArray[np.float64], seed: int) -> manifold.LocallyLinearEmbedding:
+    def _fit_lle(self, X: NDArray[np.float64], seed: int) -> manifold.LocallyLinearEmbedding:
         n, p = X.shape
         lle = manifold.LocallyLinearEmbedding(
             n_neighbors=min(self.n_neighbors, n - 1),
             n_components=min(self.n_components, n - 1, p),
             reg=self.reg,
-            eigen_solver="dense" if n <= SMALL else "arpack",
+            eigen_solver="dense" if n <= DENSE_ROWS else "arpack",
             random_state=seed % 2**32,
         )
         with warnings.catch_warnings():
@@ -208,52 +197,51 @@ class LLE(Baseline):
             except ValueError:
                 if lle.eigen_solver == "dense":
                     raise
-                return lle.set_params(eigen_solver="dense").fit(X)  # slower, and sure
+                return lle.set_params(eigen_solver="dense").fit(X)  # slower, but always converges
 
     def _embed(self, view: str, X: Features) -> NDArray[Any]:
         if self._lle is None:
             return np.zeros((X.shape[0], 0))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LinAlgWarning)
-            return np.asarray(self._scale * self._lle.transform(dense(X)))
+            return np.asarray(self._scale * self._lle.transform(_to_dense(X)))
 
 
-def dense(X: Features) -> NDArray[np.float64]:
-    """The rows as scikit-learn wants them here."""
+def _to_dense(X: Features) -> NDArray[np.float64]:
+    """Return the rows as a dense float64 array, as scikit-learn's LLE requires."""
     return (X if isinstance(X, np.ndarray) else X.toarray()).astype(np.float64)
 
 
-class MDS(Baseline):
+class MDS(ManifoldMethod):
     r"""Multidimensional scaling.
 
-    Places nodes so that their distances are as close as possible to the distances
-    :math:`\delta_{ij}` of their features, or to an increasing function of those. It looks at
-    features alone; links play no part.
+    The distances between vectors are as close as possible to the distances :math:`\delta_{ij}`
+    between features, or to an increasing function of them. It uses features only and ignores links.
 
     .. math:: \min_Y \sum_{i<j} (\| y_i - y_j \| - \delta_{ij})^2
 
-    Choose it to draw features in few dimensions, with distances that mean something.
-    It keeps every distance, near and far alike, noise included, and cannot place new rows.
+    Choose it to plot features in few dimensions with meaningful distances. Small and large
+    distances count equally, noise included, and it cannot embed new entities.
 
     Parameters
     ----------
     n_components
         Dimension K.
     metric
-        Whether the distances themselves are kept; False keeps their order only (Kruskal).
+        Whether to keep the distances themselves; False keeps only their order (Kruskal).
     max_iter
-        Most steps of SMACOF, which starts from the principal components.
+        Maximum number of SMACOF steps; SMACOF starts from the principal components.
     tol
-        It ends when a step lowers the stress by less than this share of the squared distances.
+        SMACOF stops when a step lowers the stress by less than this share of the squared distances.
     random_state
-        Seed of the eigensolver's start.
+        Seed of the eigensolver's initial vector.
 
     Attributes
     ----------
     stress_
         :math:`\sqrt{\sum (d_{ij} - \hat \delta_{ij})^2 / \sum d_{ij}^2}`, Kruskal's stress-1.
     n_iter_
-        Steps made.
+        Number of SMACOF steps.
 
     References
     ----------
@@ -273,15 +261,8 @@ class MDS(Baseline):
     [2.0, 2.0, 2.0]
     """
 
-    n_views = 1
-    many_to_many = False
-    nonlinear = True
     inductive = False
-    likelihood_based = False
-
-    needs_features = True
-    needs_links = False
-    checks: ClassVar[Mapping[str, Check]] = {"metric": flag, "max_iter": whole(1), "tol": real(0)}
+    checks: ClassVar[Mapping[str, Check]] = {"metric": flag, "max_iter": integer(1), "tol": real(0)}
 
     stress_: float
     n_iter_: int
@@ -302,17 +283,17 @@ class MDS(Baseline):
         self.random_state = random_state
 
     def _fit(self, graph: MultiViewGraph, seed: int) -> dict[str, NDArray[Any]]:
-        ((view, X),) = inputs(graph).items()
+        ((view, X),) = input_rows(graph).items()
         rows = X.astype(np.float64)
-        if one_point(rows):
+        if _all_rows_equal(rows):
             self.stress_, self.n_iter_ = 0.0, 0
             return {view: np.zeros((graph.n_nodes, 0))}
-        if isinstance(rows, np.ndarray):  # distances are differences: small numbers lose less
+        if isinstance(rows, np.ndarray):  # smaller numbers lose less precision in differences
             rows -= rows.mean(axis=0)
-        Y, self.stress_, self.n_iter_ = smacof(
+        Y, self.stress_, self.n_iter_ = manifold.smacof(
             euclidean_distances(rows),
             metric=bool(self.metric),
-            init=classical(rows, self.n_components, np.random.default_rng(seed)),
+            init=principal_scores(rows, self.n_components, np.random.default_rng(seed)),
             n_init=1,
             max_iter=self.max_iter,
             eps=self.tol,
@@ -322,28 +303,8 @@ class MDS(Baseline):
         return {view: Y}
 
 
-def classical(X: Features, K: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Classical scaling of Euclidean distances, which is the scores on the principal components.
-
-    (n, K), or fewer columns if X has a lower rank.
-    """
-    mean = np.asarray(X.mean(axis=0)).ravel()
-
-    def centred(y: NDArray[Any]) -> NDArray[Any]:
-        """(X - 1 mean) (X - 1 mean)^T y, which leaves a sparse X as it is."""
-        y = y.reshape(X.shape[0], -1)
-        inner = X.T @ y - np.outer(mean, y.sum(axis=0))
-        return np.asarray(X @ inner - mean @ inner)
-
-    n = X.shape[0]
-    gram = linalg.LinearOperator((n, n), matvec=centred, matmat=centred, dtype=np.float64)
-    values, vectors = leading_of_operator(gram, K, rng)
-    kept = values > 1e-12 * values[0]
-    return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
-
-
-def one_point(X: Features) -> bool:
-    """Whether all rows are the same."""
+def _all_rows_equal(X: Features) -> bool:
+    """Return whether all rows are equal."""
     if isinstance(X, np.ndarray):
         return not np.ptp(X, axis=0).any()
     return not (X.max(axis=0) - X.min(axis=0)).nnz

@@ -1,12 +1,13 @@
-r"""Second moments of linked nodes: all that a linear method sees of a graph.
+r"""Second moments of linked entities, from which the linear methods are computed.
 
-Every node is a long vector, zero but for the block of its own view ("simple coding"). With these
-rows in X, centred view by view, the methods of this family solve problems in
+Every entity is a vector over the columns of all views, with zeros in the columns of other views
+("simple coding"). With these rows in X, centred view by view, the linear methods use
 
 .. math:: G = \sum_i c_i \tilde x_i \tilde x_i^\top, \qquad
           H = \sum_{i,j} w_{ij} \tilde x_i \tilde x_j^\top,
 
-where :math:`c_i = \sum_j w_{ij}` (a node counts once per unit of link weight) or :math:`c_i = 1`.
+where :math:`c_i = \sum_j w_{ij}` (an entity counts once per unit of link weight) or :math:`c_i =
+1`.
 """
 
 from __future__ import annotations
@@ -24,28 +25,30 @@ from pmvge.errors import GraphError
 from pmvge.graph import Features, MultiViewGraph
 
 Matrix = NDArray[np.float64]
-COLUMNS = 20_000  # more than this, and the matrices would take 3 GB each
-CONSTANT = 1e-12  # a column whose variance is so small a share of its mean square is constant
+MAX_COLUMNS = 20_000  # a float64 matrix of this size squared takes 3 GB
+# A variance is a difference of two sums of squares here; up to this share of them it is rounding,
+# and the column is constant. (Standardising in pmvge.graph has another bound, that of float32.)
+VARIANCE_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class LinkMoments:
-    """G and H of a graph, and where each view stands in them."""
+    """The matrices G and H of a graph, and the columns of each view in them."""
 
     G: Matrix  # (p, p), block diagonal
     H: Matrix  # (p, p)
-    means: dict[str, Matrix]  # (p_d,) what was subtracted from each view's rows
+    means: dict[str, Matrix]  # (p_d,), subtracted from each view's rows
     columns: dict[str, slice]
 
     def shrunk(self, shrinkage: float) -> Matrix:
-        r"""G with each view's block moved towards a multiple of the identity of the same trace.
+        r"""Return G with each view's part moved towards a multiple of the identity of equal trace.
 
         .. math:: (1 - s)\, G_d + s\, \frac{\mathrm{tr}\, G_d}{p_d} I
         """
         G = (1 - shrinkage) * self.G
         for part in self.columns.values():
-            block = self.G[part, part]
-            G[part, part] += shrinkage * np.trace(block) / len(block) * np.eye(len(block))
+            G_d = self.G[part, part]
+            G[part, part] += shrinkage * np.trace(G_d) / len(G_d) * np.eye(len(G_d))
         return G
 
 
@@ -57,13 +60,17 @@ def link_moments(
     center: bool = True,
     where: str = "",
 ) -> LinkMoments:
-    """The moments of a graph whose views have the rows X; ``where`` names the method that asks."""
+    """Return the moments of a graph whose views have the rows X.
+
+    ``where`` is the name of the method, for error messages. Raise GraphError if the views have more
+    than ``MAX_COLUMNS`` columns together.
+    """
     columns = column_slices(X)
     p = sum(rows.shape[1] for rows in X.values())
-    if p > COLUMNS:
+    if p > MAX_COLUMNS:
         raise GraphError(
-            f"{where}: the views have {p:,} columns together, and it holds matrices of that size "
-            f"squared: at most {COLUMNS:,} are taken. Hash or project them first"
+            f"{where}: expected at most {MAX_COLUMNS:,} columns in all views together, got {p:,}; "
+            "hash or project the features first"
         )
     nodes = flatten(graph)
     counts = nodes.split(nodes.degrees if by_weight else np.ones(graph.n_nodes))
@@ -74,26 +81,27 @@ def link_moments(
         W = sparse.diags_array(counts[view]).tocsr()
         part = columns[view]
         G[part, part] = _cross(rows, W, rows, means[view], means[view])
-        constant[part] = np.diagonal(G)[part] <= CONSTANT * squares(rows, counts[view])
+        rounding = VARIANCE_ROUNDING * column_squares(rows, counts[view])
+        constant[part] = np.diagonal(G)[part] <= rounding
     for (a, b), links in graph.links.items():
-        block = _cross(X[a], links.matrix(), X[b], means[a], means[b])
-        H[columns[a], columns[b]] += block
+        H_ab = _cross(X[a], links.matrix(), X[b], means[a], means[b])
+        H[columns[a], columns[b]] += H_ab
         if a != b:
-            H[columns[b], columns[a]] += block.T
-    for matrix in (G, H):  # what is left of a constant column is rounding
+            H[columns[b], columns[a]] += H_ab.T
+    for matrix in (G, H):  # centring leaves only rounding errors in constant columns
         matrix[constant] = 0
         matrix[:, constant] = 0
     return LinkMoments(G, H, means, columns)
 
 
 def column_slices(X: Mapping[str, Features]) -> dict[str, slice]:
-    """Where each view's columns stand among those of all."""
+    """Return each view's slice of the columns of all views."""
     ends = np.cumsum([0, *(rows.shape[1] for rows in X.values())]).tolist()
     return {view: slice(ends[k], ends[k + 1]) for k, view in enumerate(X)}
 
 
-def squares(X: Features, counts: Matrix) -> Matrix:
-    """Every column's sum of c x^2."""
+def column_squares(X: Features, counts: Matrix) -> Matrix:
+    """Return every column's sum of c x^2, (p,)."""
     squared = X.astype(np.float64) ** 2 if isinstance(X, np.ndarray) else X.multiply(X)
     return np.asarray(squared.T @ counts, dtype=np.float64).ravel()
 
@@ -106,7 +114,7 @@ def _mean(X: Features, counts: Matrix | None) -> Matrix:
 
 
 def _cross(A: Features, W: sparse.csr_array, B: Features, a: Matrix, b: Matrix) -> Matrix:
-    """(A - 1 a^T)^T W (B - 1 b^T), without making sparse rows dense."""
+    """Return (A - 1 a^T)^T W (B - 1 b^T), without converting sparse rows to dense ones."""
     right: Any = W @ (B if sparse.issparse(B) else B.astype(np.float64))
     product: Any = A.T.astype(np.float64) @ right
     dense = np.asarray(product.toarray() if sparse.issparse(product) else product, np.float64)

@@ -1,4 +1,4 @@
-"""node2vec."""
+"""node2vec: skip-gram on biased random walks."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from pmvge.checks import Check, real
 class Node2Vec(WalkMethod):
     r"""Skip-gram on biased random walks.
 
-    It is DeepWalk with walks that remember where they came from: a walk that came from t goes back
-    with a weight multiplied by 1/p, and to nodes that are not linked to t by 1/q. A small q makes
-    walks explore, a large one keeps them near, and a large p keeps them from turning back.
+    DeepWalk with walks of second order. After a step from t, the weight of returning to t is
+    multiplied by 1/p, and the weight of nodes that are not linked to t by 1/q. With a small q walks
+    explore, with a large q they stay near, and with a large p they rarely turn back.
 
     .. math:: \max_{y, c} \sum_{(i, j) \in \text{walks}} [ \log \sigma(\langle c_j, y_i \rangle)
               + \sum_{k=1}^Q \log \sigma(-\langle c_k, y_i \rangle) ]
 
-    Choose it where DeepWalk does well and there is held-out data to choose p and q by, which are 1
-    in DeepWalk. It cannot embed a new node, and knows nothing of features.
+    Choose it where DeepWalk works well and there are held-out links to choose p and q with;
+    DeepWalk has p = q = 1. It ignores features and cannot embed new nodes.
 
     Parameters
     ----------
     n_components
         Dimension K.
     p
-        Return parameter: how little a walk turns back.
+        Return parameter: the larger, the less often a walk turns back.
     q
-        In-out parameter: how little a walk moves away from the node it came from.
+        In-out parameter: the larger, the less a walk moves away from where it came from.
     n_walks
         Walks from every node.
     walk_length
         Nodes in a walk.
     window
-        How far apart in a walk two nodes may be to count as a pair.
+        Largest distance of two nodes in a walk that count as a pair.
     n_negatives
-        Noise nodes Q for each pair.
+        Negative samples Q per pair.
     hierarchical_softmax
-        Whether a binary tree of nodes takes the place of noise.
+        Whether to use hierarchical softmax, a binary tree of nodes, instead of negative samples.
     learning_rate
-        At the start; it falls in a line to nearly 0.
+        Initial learning rate; it decreases linearly to 1/250 of it.
     random_state
-        Seed of the walks and of the model.
+        Seed of the walks and of the skip-gram model.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""The stochastic block model."""
+"""Stochastic block model."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from pmvge.baselines.base import Baseline, flat
-from pmvge.baselines.blocks import fit_blocks, starts
 from pmvge.baselines.flattening import flatten
-from pmvge.checks import Check, real, whole
-from pmvge.errors import InputError
+from pmvge.baselines.variational_em import fit_blocks, initial_partitions
+from pmvge.checks import Check, integer, real
+from pmvge.errors import InputError, short
 from pmvge.graph import Features, MultiViewGraph, check_features
 
 Matrix = NDArray[np.float64]
@@ -26,46 +26,48 @@ Matrix = NDArray[np.float64]
 class SBM(Baseline):
     r"""Stochastic block model with Poisson links, fitted by variational EM.
 
-    Every node belongs to one of C blocks, and the weight of a link depends on the two blocks alone.
-    The blocks are found by maximising a lower bound of the likelihood over soft memberships
-    :math:`\tau`, from several starts.
+    Every node belongs to one of C blocks, and the expected weight of a link depends on the two
+    blocks only. The fit maximises a lower bound of the likelihood over soft memberships
+    :math:`\tau`, from several initial partitions.
 
     .. math:: \max_{\tau, \beta, \pi} \sum_{i<j} \sum_{k,l} \tau_{ik} \tau_{jl}
               (w_{ij} \log \beta_{kl} - \beta_{kl})
               + \sum_{i,k} \tau_{ik} \log \frac{\pi_k}{\tau_{ik}}
 
-    Choose it to find groups that link alike, also groups that avoid links among themselves.
-    It knows nothing but the block of a node, and where degrees differ much it groups by degree.
+    Choose it to find groups of nodes with the same link pattern, including groups with few links
+    among themselves. A vector holds the node's block only, and if degrees differ widely the blocks
+    follow the degrees.
 
     Parameters
     ----------
     n_components
         Number of blocks C.
     n_starts
-        How often the fit starts anew: the first two times from spectral clusters, then from random
-        blocks. The best bound wins.
+        Number of initial partitions: two from spectral clustering, then random ones. The fit with
+        the largest bound is kept.
     max_iter
-        Most rounds of EM per start.
+        Maximum number of EM iterations per initial partition.
     tol
-        A start ends when a round raises the bound by less than this share of the total weight.
+        EM stops when an iteration raises the bound by less than this share of the total weight.
     random_state
-        Seed of the starts.
+        Seed of the initial partitions.
 
     Attributes
     ----------
     blocks_
         (n,), the most probable block of every node.
     memberships_
-        (n, C), the probabilities :math:`\tau` of the blocks. ``embed`` takes rows like these as
-        well as features, unless the features have C columns, too.
+        (n, C), the probabilities :math:`\tau` of the blocks. ``embed`` also accepts such rows
+        instead of features, unless the features have C columns.
     beta_
-        (C, C), the expected weight between two nodes of two blocks; 0 where there are no two.
+        (C, C), the expected weight of a link between two nodes, by their blocks; 0 for blocks
+        without a pair of nodes.
     proportions_
         (C,), the shares :math:`\pi` of the blocks.
     elbo_
         The lower bound of the log-likelihood, without its constant :math:`\sum \log w_{ij}!`.
     elbo_path_
-        The bound after every round of the best start.
+        The bound after every iteration of the fit that was kept.
 
     References
     ----------
@@ -89,11 +91,11 @@ class SBM(Baseline):
     nonlinear = False
     inductive = True
     likelihood_based = True
-    knows_isolated = True  # they are alike, and may be a block
+    embeds_isolated = True  # entities without links can form a block
 
     checks: ClassVar[Mapping[str, Check]] = {
-        "n_starts": whole(1),
-        "max_iter": whole(1),
+        "n_starts": integer(1),
+        "max_iter": integer(1),
         "tol": real(0),
     }
 
@@ -122,21 +124,21 @@ class SBM(Baseline):
     def _fit(self, graph: MultiViewGraph, seed: int) -> dict[str, NDArray[Any]]:
         (view,) = graph.view_names
         W, n = flatten(graph).W, graph.n_nodes
-        C = min(self.n_components, n)  # other blocks stay empty
+        C = min(self.n_components, n)  # the other blocks are empty
         least_gain = self.tol * float(W.sum()) / 2
         best = max(
             (
                 fit_blocks(W, z, C, np.random.default_rng([seed, k]), self.max_iter, least_gain)
-                for k, z in enumerate(starts(W, C, self.n_starts, seed))
+                for k, z in enumerate(initial_partitions(W, C, self.n_starts, seed))
             ),
-            key=lambda found: found.path[-1],
+            key=lambda fit: fit.elbo_path[-1],
         )
         self.memberships_ = np.pad(best.tau, ((0, 0), (0, self.n_components - C)))
         self.beta_ = np.pad(best.beta, (0, self.n_components - C))
         self.proportions_ = self.memberships_.mean(axis=0)
         self.blocks_ = self.memberships_.argmax(axis=1)
-        self.elbo_path_ = np.array(best.path)
-        self.elbo_ = best.path[-1]
+        self.elbo_path_ = np.array(best.elbo_path)
+        self.elbo_ = best.elbo_path[-1]
         X = graph.views[view]
         self._map = None if X is None else block_map(flat(X), self.blocks_)
         return {view: self._one_hot(self.blocks_)}
@@ -147,27 +149,29 @@ class SBM(Baseline):
         return one_hot
 
     def _embed(self, view: str, X: Features) -> NDArray[Any]:
-        if self._map is None:  # all nodes were in one block
+        if self._map is None:  # all nodes are in one block
             return self._one_hot(np.full(X.shape[0], self.blocks_[0]))
         return self._one_hot(self._map.predict(X.astype(np.float64)))
 
-    def _embed_known(self, view: str, X: Any) -> NDArray[np.float32]:
-        """Also from memberships, (n, C): told from features by their width, not by their values."""
+    def _embed_checked(self, view: str, X: Any) -> NDArray[np.float32]:
+        """Return vectors, also from memberships (n, C), which are recognised by their width."""
         C = self.n_components
-        if self._row_shapes[view] == (C,) or width(X) != (C,):
-            return super()._embed_known(view, X)
+        if self._row_shapes[view] == (C,) or row_shape(X) != (C,):
+            return super()._embed_checked(view, X)
         tau = check_features(f"view {view!r}", X, InputError)
         dense = tau if isinstance(tau, np.ndarray) else tau.toarray()
-        if (dense < 0).any() or (np.abs(dense.sum(axis=1) - 1) > 1e-3).any():
+        invalid = (dense < 0).any(axis=1) | (np.abs(dense.sum(axis=1) - 1) > 1e-3)
+        if invalid.any():
+            row = int(invalid.argmax())
             raise InputError(
-                f"view {view!r}: rows of {C} numbers are memberships of the {C} blocks: expected "
-                "non-negative rows that sum to 1"
+                f"view {view!r}, row {row}: expected {C} non-negative memberships that sum to 1, got "
+                f"{short(dense[row].tolist())}"
             )
         return self._one_hot(dense.argmax(axis=1))
 
 
 def block_map(X: Features, blocks: NDArray[np.integer[Any]]) -> Any:
-    """A multinomial logistic regression of blocks on features; None if all are in one block."""
+    """Return a multinomial logistic regression of blocks on features; None if all are in one."""
     if blocks.min() == blocks.max():
         return None
     scaler = StandardScaler() if isinstance(X, np.ndarray) else MaxAbsScaler()
@@ -178,8 +182,8 @@ def block_map(X: Features, blocks: NDArray[np.integer[Any]]) -> Any:
         return classifier.fit(X.astype(np.float64), blocks)
 
 
-def width(X: Any) -> tuple[int, ...]:
-    """The shape of a row of anything like an array; () if it is none."""
+def row_shape(X: Any) -> tuple[int, ...]:
+    """Return the shape of a row of an array-like; () if it is not one."""
     try:
         return tuple((X if hasattr(X, "shape") else np.asarray(X)).shape[1:])
     except ValueError:  # ragged

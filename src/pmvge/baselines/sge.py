@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse import csgraph, linalg
 
 from pmvge.baselines.base import Baseline
-from pmvge.baselines.eigen import leading_of_operator
+from pmvge.baselines.eigen import largest_eigenpairs
 from pmvge.baselines.flattening import flatten
 from pmvge.graph import MultiViewGraph
 
@@ -18,21 +18,21 @@ from pmvge.graph import MultiViewGraph
 class SGE(Baseline):
     r"""Spectral graph embedding, also known as Laplacian eigenmaps.
 
-    Places linked nodes close to each other, with a fixed variance along every axis so that they
-    cannot all fall together. The axes are eigenvectors of the graph's normalised Laplacian.
+    Linked nodes get close vectors, under the constraint of a fixed variance along every axis. The
+    axes are eigenvectors of the graph's normalised Laplacian.
 
     .. math:: \min_Y \sum_{i,j} w_{ij} \| y_i - y_j \|^2
               \quad \text{subject to} \quad Y^\top D Y = I, \quad Y^\top D 1 = 0
 
-    Choose it as the classical answer for a graph without features: nothing to tune, and exact.
-    In a graph of many components the first axes only tell the components apart.
+    Choose it as the classical method for a graph without features; it is exact and has no
+    parameters to tune. In a graph with many components the first axes only separate the components.
 
     Parameters
     ----------
     n_components
         Dimension K.
     random_state
-        Seed of the eigensolver's start.
+        Seed of the eigensolver's initial vector.
 
     Attributes
     ----------
@@ -81,10 +81,10 @@ class SGE(Baseline):
 def spectral_axes(
     W: sparse.csr_array, degrees: NDArray[np.float64], K: int, seed: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    r"""Eigenvalues of the normalised Laplacian and :math:`D^{-1/2}` times its eigenvectors.
+    r"""Return eigenvalues of the normalised Laplacian, and :math:`D^{-1/2}` times its eigenvectors.
 
-    The eigenspace of 0 is known: it is spanned by the components. Its vectors are written down,
-    the constant one left out, and Lanczos looks for the others only.
+    The eigenvectors of 0 are constant on components and have a closed form; the overall constant
+    vector is left out. Lanczos computes the other eigenvectors.
     """
     n_parts, part = csgraph.connected_components(W, directed=False)
     between = component_contrasts(part, degrees, min(K, n_parts - 1))
@@ -94,13 +94,14 @@ def spectral_axes(
     Q = sparse.csr_array((root / np.sqrt(volume[part]), (np.arange(len(root)), part)))
 
     def deflated(x: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(N @ x - 3 * (Q @ (Q.T @ x)))  # 1 becomes -2, below all others
+        # Moves the eigenvalue 1 of the components to -2, below all others.
+        return np.asarray(N @ x - 3 * (Q @ (Q.T @ x)))
 
     A = linalg.LinearOperator(W.shape, matvec=deflated, matmat=deflated, dtype=np.float64)
     wanted = min(K - between.shape[1], len(root) - n_parts)
     if wanted <= 0:
         return np.zeros(between.shape[1]), between
-    values, U = leading_of_operator(A, wanted, np.random.default_rng(seed))
+    values, U = largest_eigenpairs(A, wanted, np.random.default_rng(seed))
     eigenvalues = np.concatenate([np.zeros(between.shape[1]), 1 - values])
     return eigenvalues, np.hstack([between, U / root[:, None]])
 
@@ -108,20 +109,20 @@ def spectral_axes(
 def component_contrasts(
     part: NDArray[np.integer[Any]], degrees: NDArray[np.float64], k: int
 ) -> NDArray[np.float64]:
-    """k vectors, constant on components, D-orthonormal and D-orthogonal to the constant.
+    """Return k vectors, constant on components, D-orthonormal and D-orthogonal to the constant.
 
-    Each tells one component from all larger ones, the larger components first.
+    Each vector separates one component from all larger ones, in descending order of size.
     """
     volume = np.bincount(part, degrees)
     rank = np.empty(len(volume), np.int64)
     order = np.argsort(-volume, kind="stable")
     rank[order] = np.arange(len(volume))
-    sorted_volume, place = volume[order], rank[part]
+    sorted_volume, node_rank = volume[order], rank[part]
     before = np.cumsum(sorted_volume)
     Y = np.zeros((len(part), k))
     for axis in range(k):
-        ours, theirs = sorted_volume[axis + 1], before[axis]
-        size = np.sqrt(ours * theirs / (ours + theirs))
-        Y[place == axis + 1, axis] = size / ours
-        Y[place <= axis, axis] = -size / theirs
+        component, larger = sorted_volume[axis + 1], before[axis]
+        size = np.sqrt(component * larger / (component + larger))
+        Y[node_rank == axis + 1, axis] = size / component
+        Y[node_rank <= axis, axis] = -size / larger
     return Y

@@ -1,4 +1,4 @@
-"""Skip-gram on random walks: nodes are words, walks are sentences, gensim does the rest."""
+"""Skip-gram on random walks, by gensim: walks are sentences, and nodes are words."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from scipy import sparse
 
 from pmvge.baselines.base import Baseline
 from pmvge.baselines.flattening import flatten
-from pmvge.checks import Check, flag, whole
+from pmvge.checks import Check, flag, integer
 from pmvge.graph import MultiViewGraph, WalkSampler
 
-JOBS = 200  # pieces that the walks are handed over in: the learning rate falls from one to the next
+JOBS = 200  # jobs that gensim gets the walks in; it lowers the learning rate between jobs
 
 
 class Corpus:
-    """Walks from every linked node, in rounds; the same ones each time it is run through."""
+    """A repeatable iterable of random walks, ``n_walks`` from every node with links."""
 
     def __init__(
         self, W: sparse.csr_array, n_walks: int, walk_length: int, seed: int, p: float, q: float
@@ -29,7 +29,7 @@ class Corpus:
 
     @property
     def n_words(self) -> int:
-        """Number of nodes in all walks."""
+        """Return the number of nodes in all walks."""
         return self._n_walks * len(self._starts) * self._length
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -40,7 +40,7 @@ class Corpus:
 
 
 class WalkMethod(Baseline):
-    """Skip-gram vectors of the nodes of random walks."""
+    """Base class of methods that apply skip-gram to random walks."""
 
     n_views = 0
     many_to_many = True
@@ -49,9 +49,9 @@ class WalkMethod(Baseline):
     likelihood_based = True
     libraries = ("gensim",)
     checks: ClassVar[Mapping[str, Check]] = {
-        "n_walks": whole(1),
-        "walk_length": whole(2),
-        "window": whole(1),
+        "n_walks": integer(1),
+        "walk_length": integer(2),
+        "window": integer(1),
         "hierarchical_softmax": flag,
     }
 
@@ -64,7 +64,7 @@ class WalkMethod(Baseline):
 
     @property
     def _bias(self) -> tuple[float, float]:
-        """p and q of the walks."""
+        """Return p and q of the walks."""
         return 1.0, 1.0
 
     def _fit(self, graph: MultiViewGraph, seed: int) -> dict[str, NDArray[Any]]:
@@ -80,12 +80,12 @@ class WalkMethod(Baseline):
             negative=0 if self.hierarchical_softmax else self.n_negatives,
             window=self.window,
             alpha=rate,
-            min_alpha=rate / 250,  # as the default 0.025 and 0.0001
+            min_alpha=rate / 250,  # the ratio of gensim's defaults, 0.025 and 0.0001
             epochs=1,
             min_count=0,
             sample=0,
             batch_words=min(10_000, max(self.walk_length, corpus.n_words // JOBS)),
-            workers=1,  # two would race
+            workers=1,  # several workers give different results in each run
             seed=int(np.random.default_rng([seed, 1]).integers(2**32)),
         )
         Y = np.zeros((graph.n_nodes, self.n_components), np.float32)

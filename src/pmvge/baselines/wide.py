@@ -1,8 +1,9 @@
-r"""The same eigenproblem for views of many columns: operators in place of matrices.
+r"""The eigenproblem of the linear methods for views with many columns, by operators.
 
-:math:`H \psi = \lambda G \psi` needs products with H, which go through the nodes and links, and
-solutions with G, whose blocks are factorised view by view: dense for narrow views, sparse for wide
-sparse ones, such as one-hot vectors, where the block is all but diagonal.
+Lanczos on :math:`H \psi = \lambda G \psi` needs products with H, computed from the rows and the
+links, and solutions with G, which is block diagonal with one part per view. A part is factorised as
+a dense matrix for narrow views, and as a sparse matrix for wide sparse ones. The part of a one-hot
+view is nearly diagonal.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 from scipy.sparse import linalg as sparse_linalg
 
-from pmvge.baselines.eigen import turned
+from pmvge.baselines.eigen import fix_signs
 from pmvge.baselines.flattening import flatten
-from pmvge.baselines.moments import CONSTANT, column_slices, squares
+from pmvge.baselines.moments import VARIANCE_ROUNDING, column_slices, column_squares
 from pmvge.errors import DivergedError, GraphError
 from pmvge.graph import Features, MultiViewGraph
 
 Matrix = NDArray[np.float64]
 Solve = Callable[[Matrix], Matrix]
-DENSE = 10_000  # columns of a view whose block is held as a dense matrix
-ENTRIES = 50_000_000  # of a sparse block
-LEAST = 1e-9  # shrinkage: a block that is not invertible has no solutions
-ROUNDING = 1e-11  # of sums of squares, as a share of them
+MAX_DENSE = 10_000  # columns of a view whose part of G is stored as a dense matrix
+MAX_ENTRIES = 50_000_000  # non-zeros of a view's part of G that is stored as a sparse matrix
+MIN_SHRINKAGE = 1e-9  # keeps G invertible
+ROUNDING = 1e-11  # relative rounding error of sums of squares
 
 
 class WidePencil:
-    """G and H of a graph as operators on the columns of all views."""
+    """The matrices G and H of a graph as operators on the columns of all views."""
 
     def __init__(
         self,
@@ -47,17 +48,17 @@ class WidePencil:
         self.columns = column_slices(X)
         self.p = sum(rows.shape[1] for rows in X.values())
         self.means = {view: self._mean(view) * center for view in X}
-        shrinkage = max(shrinkage, LEAST)
+        shrinkage = max(shrinkage, MIN_SHRINKAGE)
         self._keep, self._ridge = 1 - shrinkage, np.empty(self.p)
         self._solvers: dict[str, Solve] = {}
-        self._constant: set[str] = set()  # views that say nothing
+        self._constant: set[str] = set()  # views whose rows are all equal
         for view, rows in X.items():
             c = self.counts[self.rows[view]]
-            total = float(squares(rows, c).sum())
+            total = float(column_squares(rows, c).sum())
             spread = total - float(c.sum() * self.means[view] @ self.means[view])
-            if spread <= CONSTANT * total:
+            if spread <= VARIANCE_ROUNDING * total:
                 self._constant.add(view)
-            # No less than rounding, which a constant view has nothing but.
+            # A constant view has a spread of rounding errors only: keep the ridge above them.
             share = max(shrinkage * spread, ROUNDING * total) / rows.shape[1] or 1.0
             self._ridge[self.columns[view]] = share
             self._solvers[view] = self._solver(view, share, where)
@@ -68,30 +69,30 @@ class WidePencil:
         return mean / c.sum() if c.sum() > 0 else mean
 
     def _solver(self, view: str, ridge: float, where: str) -> Solve:
-        """Solutions with a view's block of G."""
+        """Return a function that solves G_d x = b for a view's part G_d of G."""
         X, c, mean = self.X[view], self.counts[self.rows[view]], self.means[view]
         C = sparse.diags_array(c)
         if isinstance(X, np.ndarray):
-            if X.shape[1] > DENSE:
+            if X.shape[1] > MAX_DENSE:
                 raise GraphError(
-                    f"{where}: view {view!r} has {X.shape[1]:,} dense columns; at most {DENSE:,} "
-                    "are taken. Project them first"
+                    f"{where}: view {view!r}: expected at most {MAX_DENSE:,} dense columns, got "
+                    f"{X.shape[1]:,}; project the features first"
                 )
             centred = X - mean
             return _dense_solver(self._keep * (centred.T @ (C @ centred)), ridge)
         gram = X.T.astype(np.float64) @ (C @ X)
-        if X.shape[1] <= DENSE:
-            block = gram.toarray() - c.sum() * np.outer(mean, mean)
-            return _dense_solver(self._keep * block, ridge)
-        if gram.nnz > ENTRIES:
+        if X.shape[1] <= MAX_DENSE:
+            G_d = gram.toarray() - c.sum() * np.outer(mean, mean)
+            return _dense_solver(self._keep * G_d, ridge)
+        if gram.nnz > MAX_ENTRIES:
             raise GraphError(
-                f"{where}: the {X.shape[1]:,} columns of view {view!r} occur together in "
-                f"{gram.nnz:,} pairs; at most {ENTRIES:,} are taken. Hash or project them first"
+                f"{where}: view {view!r}: expected at most {MAX_ENTRIES:,} pairs of columns that "
+                f"occur together, got {gram.nnz:,}; hash or project the features first"
             )
         return _sparse_solver(self._keep * gram, ridge, mean * np.sqrt(self._keep * c.sum()))
 
     def _forward(self, psi: Matrix) -> Matrix:
-        """Centred rows times psi: (p,) to (n,)."""
+        """Return the centred rows times psi: (p,) to (n,)."""
         Y = np.zeros(self.W.shape[0])
         for view in self.X.keys() - self._constant:
             part = psi[self.columns[view]]
@@ -99,7 +100,7 @@ class WidePencil:
         return Y
 
     def _backward(self, Y: Matrix) -> Matrix:
-        """Their transpose: (n,) to (p,)."""
+        """Return the transpose of the centred rows times Y: (n,) to (p,)."""
         psi = np.zeros(self.p)
         for view in self.X.keys() - self._constant:
             part = Y[self.rows[view]]
@@ -107,20 +108,20 @@ class WidePencil:
         return psi
 
     def times_H(self, psi: Matrix) -> Matrix:
-        """H psi."""
+        """Return H psi."""
         return self._backward(self.W @ self._forward(psi))
 
     def times_G(self, psi: Matrix) -> Matrix:
-        """G psi, shrinkage included."""
+        """Return G psi, with shrinkage."""
         spread = self._backward(self.counts * self._forward(psi))
         return np.asarray(self._keep * spread + self._ridge * psi)
 
     def solve_G(self, psi: Matrix) -> Matrix:
-        """The solution of G x = psi."""
+        """Return the solution x of G x = psi."""
         return np.concatenate([self._solvers[v](psi[part]) for v, part in self.columns.items()])
 
     def leading(self, k: int, rng: np.random.Generator) -> tuple[Matrix, Matrix]:
-        """The k largest eigenvalues, and psi (p, k) with psi^T G psi = I."""
+        """Return the k largest eigenvalues, and psi (p, k) with psi^T G psi = I."""
 
         def operator(times: Solve) -> sparse_linalg.LinearOperator:
             return sparse_linalg.LinearOperator((self.p, self.p), matvec=times, dtype=np.float64)
@@ -139,27 +140,28 @@ class WidePencil:
             )
         except sparse_linalg.ArpackNoConvergence as error:
             raise DivergedError(
-                f"the {k} leading axes of {self.p:,} columns were not found: {error}"
+                f"eigenvectors: Lanczos did not find the leading {k} of {self.p:,} columns: {error}"
             ) from error
         order = np.argsort(-values, kind="stable")
-        return values[order], turned(psi[:, order])
+        return values[order], fix_signs(psi[:, order])
 
 
-def _dense_solver(block: Matrix, ridge: float) -> Solve:
-    """Solutions with block + ridge I."""
-    shifted = block + ridge * np.eye(len(block))
+def _dense_solver(G_d: Matrix, ridge: float) -> Solve:
+    """Return a function that solves (G_d + ridge I) x = b."""
+    shifted = G_d + ridge * np.eye(len(G_d))
     factor = linalg.cho_factor(shifted, overwrite_a=True, check_finite=False)
     return lambda b: np.asarray(linalg.cho_solve(factor, b, check_finite=False))
 
 
-def _sparse_solver(block: sparse.csr_array, ridge: float, mean: Matrix) -> Solve:
-    """Solutions with block + ridge I - mean mean^T, the last term by Sherman and Morrison."""
-    plain = sparse_linalg.splu((block + ridge * sparse.eye_array(len(mean))).tocsc()).solve
-    of_mean = plain(mean)
-    left = max(1 - float(mean @ of_mean), 1e-12)  # 0: all of the mean's direction is centred away
+def _sparse_solver(gram: sparse.csr_array, ridge: float, mean: Matrix) -> Solve:
+    """Return a function that solves (gram + ridge I - mean mean^T) x = b, by Sherman-Morrison."""
+    solve_gram = sparse_linalg.splu((gram + ridge * sparse.eye_array(len(mean))).tocsc()).solve
+    solved_mean = solve_gram(mean)
+    # 0 if centring removes the whole direction of the mean.
+    denominator = max(1 - float(mean @ solved_mean), 1e-12)
 
     def solve(b: Matrix) -> Matrix:
-        x = plain(b)
-        return np.asarray(x + of_mean * (mean @ x) / left)
+        x = solve_gram(b)
+        return np.asarray(x + solved_mean * (mean @ x) / denominator)
 
     return solve

@@ -1,42 +1,46 @@
-"""The command line: ``pmvge COMMAND``, one file a command."""
+"""The command line: ``pmvge COMMAND``.
+
+The files in ``commands`` import heavy libraries (torch, numpy, DuckDB, ...) inside their functions.
+So help, the version and typing errors are answered without them.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from contextlib import suppress
 from typing import Annotated
 
 import typer
 
-from pmvge.cli import datasets
-from pmvge.cli.common import visible
-from pmvge.cli.demo import demo
-from pmvge.cli.embed import embed
-from pmvge.cli.evaluate import evaluate
-from pmvge.cli.fit import fit
-from pmvge.cli.init import init
-from pmvge.cli.inspect import inspect
-from pmvge.cli.methods import methods
-from pmvge.cli.report import report
-from pmvge.cli.reproduce import reproduce
-from pmvge.cli.search import search
-from pmvge.cli.tune import tune
-from pmvge.distributed import launched
+from pmvge.cli.commands import datasets
+from pmvge.cli.commands.demo import demo
+from pmvge.cli.commands.embed import embed
+from pmvge.cli.commands.evaluate import evaluate
+from pmvge.cli.commands.fit import fit
+from pmvge.cli.commands.init import init
+from pmvge.cli.commands.inspect import inspect
+from pmvge.cli.commands.methods import methods
+from pmvge.cli.commands.report import report
+from pmvge.cli.commands.reproduce import reproduce
+from pmvge.cli.commands.search import search
+from pmvge.cli.commands.tune import tune
+from pmvge.cli.output import visible
 from pmvge.errors import PmvgeError
-from pmvge.training import terminate_as_interrupted
 from pmvge.version import __version__
 
 # Threads that wait for each other should soon sleep, not spin: on a machine that does other work,
 # too, spinning makes training many times slower. To be said before torch is loaded.
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-if "TORCHELASTIC_RUN_ID" in os.environ:  # else every process warns of what is meant to be so
+if "TORCHELASTIC_RUN_ID" in os.environ:
+    # Read when torch is loaded: without it every process prints warnings of torch.distributed.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 app = typer.Typer(
     name="pmvge",
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode="markdown",  # paragraphs flow
+    rich_markup_mode="markdown",  # wraps paragraphs
 )
 for command in (
     init,
@@ -55,8 +59,8 @@ for command in (
 app.add_typer(datasets.app, name="datasets")
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         typer.echo(__version__)
         raise typer.Exit
 
@@ -64,46 +68,58 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show version.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """One embedding space for things of different kinds.
+    """One embedding space for entities of different kinds.
 
     Example: pmvge init; pmvge fit; pmvge search model --view users --id 42 --among films
     """
 
 
 def main() -> None:
-    """Run a command; what a user can mend is one line on the error stream and exit code 2.
+    """Run the command in ``sys.argv`` and exit.
 
-    To be terminated is to be interrupted: batch systems give time for a checkpoint.
+    An error that the user can fix is printed as one line on the error stream, with exit code 2.
+    SIGTERM raises KeyboardInterrupt, as Ctrl-C does: batch systems leave time for a checkpoint.
     """
-    debug = "--debug" in sys.argv  # wherever it stands
+    debug = "--debug" in sys.argv  # accepted before and after the command
     for stream in (sys.stdout, sys.stderr):
-        # Ids may have letters that a terminal has not. Some streams cannot be asked where they are.
+        # Ids may contain characters that the terminal's encoding lacks. Replaced streams (pipes in
+        # tests, notebooks) may not support reconfigure.
         with suppress(AttributeError, OSError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    if not launched():  # torchrun's own way to end its processes must stay quick
-        terminate_as_interrupted()
+    if not _launched_by_torchrun():  # torchrun terminates its processes itself, at once
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         code = app(args=[w for w in sys.argv[1:] if w != "--debug"], standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except typer.Abort:
         sys.exit(130)
     except Exception as error:
-        # Of typer's own complaints only this method tells whether they are such, in any version.
-        complaint = getattr(error, "format_message", None)
-        if debug or not (complaint or _can_be_mended(error)):
+        # Usage errors of typer are recognised by this method; their classes differ by version.
+        usage_message = getattr(error, "format_message", None)
+        if debug or not (usage_message or _is_user_error(error)):
             raise
-        told = " ".join((complaint() if complaint else str(error)).split())
-        if told or not complaint:  # a complaint without words has shown the help instead
-            print(f"pmvge: {visible(told) or type(error).__name__}", file=sys.stderr)
+        message = " ".join((usage_message() if usage_message else str(error)).split())
+        if message or not usage_message:  # an empty usage message: the help was shown instead
+            print(f"pmvge: {visible(message) or type(error).__name__}", file=sys.stderr)
         sys.exit(2)
 
 
-def _can_be_mended(error: Exception) -> bool:
-    """By the user: other input, names that can be written, more disk or memory."""
+def _launched_by_torchrun() -> bool:
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return False
+    from pmvge.distributed import launched
+
+    return launched()
+
+
+def _is_user_error(error: Exception) -> bool:
+    """Return whether other input, other names, more disk or more memory can fix the error."""
     if isinstance(error, PmvgeError | OSError | MemoryError | UnicodeError):
         return True
-    return isinstance(error, RuntimeError) and "allocate memory" in str(error)  # torch's own
+    # torch raises a RuntimeError if it cannot allocate memory
+    return isinstance(error, RuntimeError) and "allocate memory" in str(error)

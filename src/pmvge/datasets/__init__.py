@@ -1,4 +1,4 @@
-"""Data sets: downloads, archives and loaders."""
+"""Data sets: their registry, downloads and loaders."""
 
 from pmvge.datasets.awa import PARTS, Attributes, load_attributes, load_images
 from pmvge.datasets.cora import Cora, load_cora

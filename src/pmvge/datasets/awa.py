@@ -1,20 +1,21 @@
 """Animals with Attributes: 50 classes of animals, 85 attributes, and images as feature vectors.
 
-Read in the publishers' own layouts. The class level, the same in AwA1 and AwA2:
+The files have the publishers' formats. Class level, the same in AwA1 and AwA2:
 
 - ``classes.txt`` and ``predicates.txt``: lines ``<number from 1> <name>``;
 - ``predicate-matrix-binary.txt``: a line of 85 zeros and ones for each class;
-- ``predicate-matrix-continuous.txt``: the same with 0 to 100, and -1 where nothing is known.
+- ``predicate-matrix-continuous.txt``: the same with 0 to 100, and -1 for unknown values.
 
 Images:
 
 - AwA1, DeCAF: ``Features/decaf/<class>/<image>.txt``, one file of 4,096 numbers for each image;
-- AwA2, ResNet101: ``Features/ResNet101/AwA2-features.txt``, a line of 2,048 numbers for each image,
-  ``AwA2-labels.txt``, a line with its class, from 1, and ``AwA2-filenames.txt``, one with its name.
+- AwA2, ResNet101: in ``Features/ResNet101``, one line for each image in ``AwA2-features.txt``
+(2,048
+  numbers), ``AwA2-labels.txt`` (its class, from 1) and ``AwA2-filenames.txt`` (its name).
 
-A data set's folder is ``awa``, ``awa1`` or ``awa2`` in the data folder. Files lie in it directly,
-or as they are packed, in ``Animals_with_Attributes`` or ``Animals_with_Attributes2``. Of AwA2 all
-that is read can be downloaded: ``pmvge datasets download awa2``.
+The files are in the folder ``awa``, ``awa1`` or ``awa2`` of the data folder, or in a subfolder
+``Animals_with_Attributes`` or ``Animals_with_Attributes2``, as in the archives. ``pmvge datasets
+download awa2`` downloads all files of AwA2.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from pmvge.graph import MultiViewGraph
 
 FOLDERS = ("awa", "awa1", "awa2")
 PACKED = (".", "Animals_with_Attributes", "Animals_with_Attributes2")
-# What is read of each publication, below any of the folders above.
+# Where the images' features are, relative to one of these folders.
 IMAGES = {"awa1": "Features/decaf", "awa2": "Features/ResNet101"}
 COLUMNS = {"awa1": 4096, "awa2": 2048}
 LEVEL = (
@@ -45,15 +46,15 @@ LEVEL = (
 )  # fmt: skip
 RESNET = tuple(f"{IMAGES['awa2']}/AwA2-{what}.txt" for what in ("features", "labels", "filenames"))
 SOURCE = "https://cvml.ista.ac.at/AwA2/"
-MD5 = {  # as the publisher gives them
+MD5 = {  # from the publisher
     "AwA2-base.zip": "27998437f72823d8ac314257682b57ca",
     "AwA2-features.zip": "b1735c7b8a9044b1d51903b4c9e9fcd5",
 }
 BASE, FEATURES = (f"{SOURCE}{name} (md5 {md5})" for name, md5 in MD5.items())
-# Of AwA1 no checksum is known: it is fetched by hand.
+# AwA1 has no published checksum: users download it themselves.
 DECAF = "the DeCAF features of AwA1, https://cvml.ista.ac.at/AwA/ (AwA-features-decaf)"
-MAX_BYTES = 3_000_000_000  # unpacked: 37,322 x 2,048 numbers, each of up to 25 bytes, and some
-# Attributes that are no words, in words.
+MAX_BYTES = 3_000_000_000  # unpacked: 37,322 x 2,048 numbers of up to 25 bytes, and other files
+# The words of attributes whose names are not words.
 PARTS: dict[str, tuple[str, ...]] = {
     "toughskin": ("tough", "skin"), "longleg": ("long", "leg"), "longneck": ("long", "neck"),
     "chewteeth": ("chew", "teeth"), "meatteeth": ("meat", "teeth"), "buckteeth": ("buck", "teeth"),
@@ -64,17 +65,17 @@ PARTS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, eq=False)
 class Attributes:
-    """Which attributes the classes have."""
+    """The attributes of the classes."""
 
     classes: tuple[str, ...]
     attributes: tuple[str, ...]
     binary: NDArray[np.int64]  # (classes, attributes), 0 or 1
-    strength: NDArray[np.float64]  # the same, 0 to 100, NaN where nothing is known
+    strength: NDArray[np.float64]  # the same shape, 0 to 100, NaN if unknown
 
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Images as rows, and the class of each."""
+    """The features of images, and the class of each."""
 
     features: NDArray[np.float32]  # (n, p)
     labels: NDArray[np.int64]  # (n,) positions in ``classes``
@@ -82,8 +83,11 @@ class Images:
 
 
 def load_attributes(data: str | Path | None = None) -> Attributes:
-    """Read the class level from a data folder, by default the one of ``data_folder()``."""
-    return _level(_find(data, FOLDERS, LEVEL, BASE))
+    """Read the classes and attributes from a data folder, by default ``data_folder()``.
+
+    Raise InputError if files are missing or invalid.
+    """
+    return _read_attributes(_find(data, FOLDERS, LEVEL, BASE))
 
 
 def load_images(
@@ -95,19 +99,19 @@ def load_images(
     seed: int = 0,
     columns: int | None = None,
 ) -> Images:
-    """Read images: all, or ``per_class`` of each class, drawn with ``seed``; sorted by class.
+    """Return all images, or ``per_class`` of each class, drawn with ``seed``; sorted by class.
 
-    ``kind`` is "awa1" (DeCAF) or "awa2" (ResNet101); ``columns`` is what is expected of a row, by
-    default what is published.
+    ``kind`` is "awa1" (DeCAF) or "awa2" (ResNet101). ``columns`` is the expected length of a row,
+    by default that of the published files. Raise InputError if files are missing or invalid.
     """
     choose("images", kind, IMAGES)
     p = COLUMNS[kind] if columns is None else columns
     folders = (kind, "awa")
     if kind == "awa1":
-        place = _find(data, folders, tuple(f"{IMAGES[kind]}/{c}" for c in classes), DECAF)
-        files = [sorted((place / IMAGES[kind] / c).glob("*.txt")) for c in classes]
+        folder = _find(data, folders, tuple(f"{IMAGES[kind]}/{c}" for c in classes), DECAF)
+        files = [sorted((folder / IMAGES[kind] / c).glob("*.txt")) for c in classes]
         labels = np.repeat(np.arange(len(classes)), [len(found) for found in files])
-        rows = _draw(labels, classes, per_class, seed, place / IMAGES[kind])
+        rows = _draw(labels, classes, per_class, seed, folder / IMAGES[kind])
         paths = [path for found in files for path in found]
         chosen = [paths[row] for row in rows]
         features = np.stack([_row(str(path), _bytes(path).split(), p) for path in chosen])
@@ -116,23 +120,23 @@ def load_images(
 
 
 def find_awa2(folder: Path) -> Path | None:
-    """Where in its folder all that is read of AwA2 lies together."""
+    """Return the folder that has all files of AwA2, or None."""
     return _first([folder / packed for packed in PACKED], (*LEVEL, *RESNET))
 
 
 def unpack_awa2(archives: Sequence[Path], folder: Path) -> Path:
-    """Unpack the publisher's archives in the set's folder, where ``find_awa2`` looks."""
-    place = folder / PACKED[-1]
-    unpack(archives, place, needed=(*LEVEL, *RESNET), max_bytes=MAX_BYTES)
-    return place
+    """Unpack the publisher's archives in the data set's folder, and return the new folder."""
+    target = folder / PACKED[-1]
+    unpack(archives, target, needed=(*LEVEL, *RESNET), max_bytes=MAX_BYTES)
+    return target
 
 
 def load_awa2(folder: str | Path) -> MultiViewGraph:
-    """All images, with ResNet101's features, linked to the attributes that their classes have."""
+    """Return the graph of all images, with features of ResNet101, and their classes' attributes."""
     folder = Path(folder).absolute()
-    place = _find(folder.parent, (folder.name,), (*LEVEL, *RESNET), f"{BASE} and {FEATURES}")
-    level = _level(place)
-    images = _resnet(place, level.classes, None, 0, COLUMNS["awa2"])
+    found = _find(folder.parent, (folder.name,), (*LEVEL, *RESNET), f"{BASE} and {FEATURES}")
+    level = _read_attributes(found)
+    images = _resnet(found, level.classes, None, 0, COLUMNS["awa2"])
     W = sparse.csr_array(level.binary[images.labels].astype(np.float32))
     return MultiViewGraph(
         {"image": images.features, "attribute": len(level.attributes)},
@@ -144,53 +148,53 @@ def load_awa2(folder: str | Path) -> MultiViewGraph:
 def _find(
     data: str | Path | None, folders: tuple[str, ...], files: tuple[str, ...], source: str
 ) -> Path:
-    """The first place that has all the files; an error if there is none."""
+    """Return the first folder that has all files; raise InputError if there is none."""
     root = data_folder() if data is None else Path(data)
-    places = [root / folder / packed for folder in folders for packed in PACKED]
+    paths = [root / folder / packed for folder in folders for packed in PACKED]
     try:
-        if found := _first(places, files):
+        if found := _first(paths, files):
             return found
-        some = _first(places, files[:1])  # what is there of it, if anything
-        missing = next(file for file in files if some is None or not (some / file).exists())
+        partial = _first(paths, files[:1])  # a folder with some of the files
+        missing = next(file for file in files if partial is None or not (partial / file).exists())
     except OSError as error:
         raise InputError(f"{root}: cannot look for {files[0]}: {error}") from error
-    looked = " or ".join(str(root / folder) for folder in folders) if some is None else some
+    searched = partial or " or ".join(str(root / folder) for folder in folders)
     command = ""
     if source != DECAF:
         where = "" if data is None else f" --folder {shlex.quote(str(data))}"
-        command = f"get it with 'pmvge datasets download awa2{where}', or "
+        command = f"run 'pmvge datasets download awa2{where}', or "
     raise InputError(
-        f"{missing} is not in {looked}: {command}get {source}, unpack it in {root / folders[0]}, "
-        f"or set PMVGE_DATA to the folder that holds {folders[0]!r}"
+        f"{missing} is not in {searched}: {command}download {source} and unpack it in "
+        f"{root / folders[0]}, or set PMVGE_DATA to the folder that contains {folders[0]!r}"
     )
 
 
-def _first(places: Sequence[Path], files: tuple[str, ...]) -> Path | None:
-    return next((p for p in places if all((p / file).exists() for file in files)), None)
+def _first(paths: Sequence[Path], files: tuple[str, ...]) -> Path | None:
+    return next((p for p in paths if all((p / file).exists() for file in files)), None)
 
 
-def _level(place: Path) -> Attributes:
-    classes, attributes = (_names(place / name) for name in LEVEL[:2])
+def _read_attributes(folder: Path) -> Attributes:
+    classes, attributes = (_names(folder / name) for name in LEVEL[:2])
     shape = (len(classes), len(attributes))
-    binary, strength = (_matrix(place / name, shape) for name in LEVEL[2:])
+    binary, strength = (_matrix(folder / name, shape) for name in LEVEL[2:])
     if not np.isin(binary, (0, 1)).all():
-        raise InputError(f"{place / LEVEL[2]}: expected zeros and ones only")
+        raise InputError(f"{folder / LEVEL[2]}: expected zeros and ones only")
     strength[strength < 0] = np.nan
     return Attributes(classes, attributes, binary.astype(np.int64), strength)
 
 
 def _resnet(
-    place: Path, classes: tuple[str, ...], per_class: int | None, seed: int, p: int
+    folder: Path, classes: tuple[str, ...], per_class: int | None, seed: int, p: int
 ) -> Images:
-    table, numbers, files = (place / name for name in RESNET)
-    labels = _labels(numbers, len(classes))
-    names = _bytes(files).decode(errors="replace").split()
+    rows_path, labels_path, names_path = (folder / name for name in RESNET)
+    labels = _labels(labels_path, len(classes))
+    names = _bytes(names_path).decode(errors="replace").split()
     if len(names) != len(labels):
         raise InputError(
-            f"{files}: expected {len(labels)} names, one for each label, got {len(names)}"
+            f"{names_path}: expected {len(labels)} names, one for each label, got {len(names)}"
         )
-    rows = _draw(labels, classes, per_class, seed, numbers)
-    features = _lines(table, rows, len(labels), p)
+    rows = _draw(labels, classes, per_class, seed, labels_path)
+    features = _lines(rows_path, rows, len(labels), p)
     return Images(features, labels[rows], tuple(names[row] for row in rows))
 
 
@@ -220,7 +224,7 @@ def _names(path: Path) -> tuple[str, ...]:
 def _matrix(path: Path, shape: tuple[int, int]) -> NDArray[np.float64]:
     lines = _text_lines(path)
     if len(lines) != shape[0]:
-        raise InputError(f"{path}: expected {shape[0]} lines, one a class, got {len(lines)}")
+        raise InputError(f"{path}: expected {shape[0]} lines, one for each class, got {len(lines)}")
     rows = [_row(f"{path}, line {k}", line.split(), shape[1]) for k, line in enumerate(lines, 1)]
     return np.array(rows, np.float64)
 
@@ -255,28 +259,28 @@ def _draw(
     seed: int,
     where: Path,
 ) -> NDArray[np.int64]:
-    """Rows, class by class: all of them, or as many as wanted."""
+    """Return rows, class by class: all, or ``per_class`` random ones of each."""
     rng, rows = np.random.default_rng(seed), []
     for k, name in enumerate(classes):
-        mine = np.flatnonzero(labels == k)
-        if len(mine) < (per_class or 1):
+        members = np.flatnonzero(labels == k)
+        if len(members) < (per_class or 1):
             raise InputError(
-                f"{where}: expected at least {per_class or 1} images of {name}, got {len(mine)}"
+                f"{where}: expected at least {per_class or 1} images of {name}, got {len(members)}"
             )
-        rows.append(mine if per_class is None else np.sort(rng.permutation(mine)[:per_class]))
+        rows.append(members if per_class is None else np.sort(rng.permutation(members)[:per_class]))
     return np.concatenate(rows)
 
 
 def _lines(path: Path, rows: NDArray[np.int64], n: int, p: int) -> NDArray[np.float32]:
-    """Some lines of a large file; the others are counted, but not read as numbers."""
+    """Return some lines of a large file as numbers; the others are only counted."""
     features = np.empty((len(rows), p), np.float32)
-    place = dict(zip(rows.tolist(), range(len(rows)), strict=True))
+    positions = dict(zip(rows.tolist(), range(len(rows)), strict=True))
     count = 0
     try:
         with path.open("rb") as stream:
             for count, line in _numbered(stream):
-                if (at := place.get(count - 1)) is not None:
-                    features[at] = _row(f"{path}, line {count}", line.split(), p)
+                if (position := positions.get(count - 1)) is not None:
+                    features[position] = _row(f"{path}, line {count}", line.split(), p)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
     if count != n:

@@ -1,6 +1,6 @@
-"""Cora: 2,708 papers, the words in them, their fields, and who cites whom.
+"""Cora: 2,708 papers with their words, fields and citations.
 
-Read in the publisher's own layout: ``cora.content`` with ``<paper id> <0/1 x 1433> <class>`` and
+The files have the publisher's format: ``cora.content`` with ``<paper id> <0/1 x 1433> <class>`` and
 ``cora.cites`` with ``<cited id> <citing id>``, in a folder ``cora`` or an archive of it.
 """
 
@@ -16,16 +16,16 @@ from scipy import sparse
 from pmvge.datasets.downloads import data_folder
 from pmvge.datasets.unpacking import read_files
 from pmvge.errors import InputError, one_line
-from pmvge.graph import MultiViewGraph, find
+from pmvge.graph import MultiViewGraph, find_ids
 
 _FILES = ("cora.content", "cora.cites")
-MAX_BYTES = 100_000_000  # in an archive; the files have 8 million
+MAX_BYTES = 100_000_000  # limit for an archive when unpacked; the files have 8 million
 SOURCE = "https://linqs-data.soe.ucsc.edu/public/lbc/cora.tgz"
 
 
 @dataclass(frozen=True, eq=False)
 class Cora:
-    """The citation graph (one view, "paper", of sparse binary words) and each paper's field."""
+    """The citation graph, with one view "paper" of sparse binary words, and each paper's field."""
 
     graph: MultiViewGraph
     labels: NDArray[np.int64]  # (n,) positions in ``classes``
@@ -35,22 +35,25 @@ class Cora:
 def load_cora(folder: str | Path | None = None) -> Cora:
     """Read Cora from ``folder``, by default ``cora`` in ``$PMVGE_DATA`` or the user's data folder.
 
-    The folder holds the two files, or ``cora.zip``, or ``cora.tgz``. Citations count as undirected
-    links of weight 1, however often they are listed.
+    The folder contains the two files, ``cora.zip`` or ``cora.tgz``. Citations become undirected
+    links of weight 1, also if they are listed several times. Raise InputError if the files are
+    missing or invalid.
     """
-    place = Path(folder) if folder is not None else data_folder() / "cora"
-    content, cites = _read(place)
+    folder = Path(folder) if folder is not None else data_folder() / "cora"
+    content, cites = _read(folder)
     rows = [line.split("\t") for line in content.splitlines() if line.strip()]
     widths = {len(row) for row in rows}
     if not rows or len(widths) != 1 or widths.pop() < 3:
-        raise InputError(f"{place}: cora.content: expected lines of one length: id, words, class")
+        raise InputError(
+            f"{folder}: cora.content: expected lines of the same length: id, words, class"
+        )
     try:
         words = np.array([row[1:-1] for row in rows], dtype=np.float32)
         papers = np.array([row[0] for row in rows], dtype=np.int64)
         citations = np.array([line.split() for line in cites.splitlines()], dtype=np.int64)
-        left, right = find(papers, citations[:, 0]), find(papers, citations[:, 1])
+        left, right = find_ids(papers, citations[:, 0]), find_ids(papers, citations[:, 1])
     except (ValueError, IndexError, OverflowError) as error:
-        raise InputError(f"{place}: not in Cora's layout: {one_line(error)}") from error
+        raise InputError(f"{folder}: expected files in Cora's format: {one_line(error)}") from error
     classes, labels = np.unique([row[-1] for row in rows], return_inverse=True)
     known = (left >= 0) & (right >= 0) & (left != right)
     pairs = np.unique(np.sort(np.stack([left[known], right[known]]), axis=0), axis=1)
@@ -62,27 +65,27 @@ def load_cora(folder: str | Path | None = None) -> Cora:
     return Cora(graph, labels.astype(np.int64), tuple(classes.tolist()))
 
 
-def find_cora(place: Path) -> Path | None:
-    """What ``load_cora`` reads there: the folder, if it has both files, or an archive in it."""
-    if all((place / name).is_file() for name in _FILES):
-        return place
-    archives = (place / "cora.zip", place / "cora.tgz")
+def find_cora(folder: Path) -> Path | None:
+    """Return what ``load_cora`` reads: the folder if it has both files, else an archive in it."""
+    if all((folder / name).is_file() for name in _FILES):
+        return folder
+    archives = (folder / "cora.zip", folder / "cora.tgz")
     return next((archive for archive in archives if archive.is_file()), None)
 
 
-def _read(place: Path) -> tuple[str, str]:
-    """The text of both files, from the folder or from an archive in it, without unpacking it."""
+def _read(folder: Path) -> tuple[str, str]:
+    """Return the text of both files, from the folder or an archive in it, without unpacking it."""
     try:
-        if found := find_cora(place):
-            if found == place:
-                files = {name: (place / name).read_bytes() for name in _FILES}
+        if found := find_cora(folder):
+            if found == folder:
+                files = {name: (folder / name).read_bytes() for name in _FILES}
             else:
                 files = dict(read_files(found, _FILES, max_bytes=MAX_BYTES))
             return files[_FILES[0]].decode(), files[_FILES[1]].decode()
     except (InputError, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{place}: cannot read Cora: {error}") from error
+        raise InputError(f"{folder}: cannot read Cora: {error}") from error
     raise InputError(
-        f"{place}: no Cora here: expected {' and '.join(_FILES)}, or cora.zip, or cora.tgz "
-        f"(publisher: {SOURCE}); get it with 'pmvge datasets download cora', or set "
-        "PMVGE_DATA to the folder that holds 'cora'"
+        f"{folder}: Cora not found: expected {' and '.join(_FILES)}, or cora.zip, or cora.tgz "
+        f"(from {SOURCE}); run 'pmvge datasets download cora', or set PMVGE_DATA to the folder "
+        "that contains 'cora'"
     )

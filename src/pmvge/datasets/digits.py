@@ -1,16 +1,17 @@
-"""Handwritten digits as a graph of four views, from the 1,797 scans that come with scikit-learn.
+"""Handwritten digits as a graph of four views, from the 1,797 scans in scikit-learn.
 
-Every scan is seen in three ways, as three entities of different dimension, and digits have names:
+Every scan gives three entities with different features, and every digit has a name:
 
 - ``image``: the 8 x 8 pixels (64 columns);
 - ``spectrum``: the magnitudes of their 2-d Fourier transform (40 columns);
-- ``profile``: the ink in each row and each column (16 columns);
+- ``profile``: the sum of the pixels of each row and each column (16 columns);
 - ``name``: zero to nine, without features.
 
-Links are many-to-many: an image is linked to a name as often as the name stands among the image and
-its four nearest scans; an image and a spectrum, or a spectrum and a profile, are linked if their
-scans show one digit and look alike (their pixels are at most 22 apart). Names are linked to images
-only: that spectra and profiles have names too is something the shared space must tell.
+Links are many-to-many. The weight of a link between an image and a name is the number of scans with
+that name among the image and its four nearest scans. An image and a spectrum, or a spectrum and a
+profile, are linked if their scans show the same digit and have similar pixels (a distance of at
+most 22). Names are linked to images only, so a model has to predict the names of spectra and
+profiles.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ from sklearn.neighbors import NearestNeighbors
 from pmvge.graph import MultiViewGraph
 
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-NEIGHBOURS = 5  # whose names an image is linked to, itself included
-RADIUS = 22.0  # Euclidean distance of pixels (0..16) up to which scans look alike
+NEIGHBOURS = 5  # nearest scans whose names an image is linked to, itself included
+RADIUS = 22.0  # largest Euclidean distance of pixels (0..16) of similar scans
 
 
 @dataclass(frozen=True, eq=False)
 class Digits:
-    """The graph, and the digit of each scan: row i of every view but ``name`` is scan i."""
+    """The graph, and the digit of each scan; row i of every view but ``name`` is scan i."""
 
     graph: MultiViewGraph
     labels: NDArray[np.int64]
 
 
 def load_digits(test_fraction: float = 0.25, *, seed: int = 0) -> tuple[Digits, Digits]:
-    """Training and test graphs without a scan, or a link, in common."""
+    """Return a training and a test graph that have no scan and no link in common."""
     pixels, labels = load_scans(return_X_y=True)
     order = np.random.default_rng(seed).permutation(len(labels))
     n_test = round(test_fraction * len(labels))

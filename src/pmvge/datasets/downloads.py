@@ -1,8 +1,8 @@
-"""Files from their publishers: where they are kept, and how they get there whole or not at all.
+"""Downloads of files from their publishers, and the folder that they are stored in.
 
-A file is streamed into a ``.partial`` beside its target, verified there, and then put in the
-target's place in one step. Whatever fails, an older target stays, and nothing is left behind: no
-partial, and no folder that was made for it.
+A file is streamed into a ``.partial`` file beside its target, verified, and then renamed to the
+target in one step. On any failure an existing target is kept, and the partial file and all new
+folders are removed.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from pmvge.errors import InputError
 from pmvge.version import __version__
 
-BLOCK = 1 << 16
-Progress = Callable[[int, int | None], None]  # bytes so far, and of how many if that is known
+CHUNK_BYTES = 1 << 16
+OnDownload = Callable[[int, int | None], None]  # called with bytes so far, and the total if known
 
 
 def data_folder() -> Path:
-    """``$PMVGE_DATA``, or else the user's own data folder; each data set has a folder in it."""
+    """Return ``$PMVGE_DATA``, or else the user's data folder; each data set has a folder in it."""
     try:
         if given := os.environ.get("PMVGE_DATA"):
             return Path(given).expanduser()
         return _user_folder() / "pmvge"
-    except RuntimeError as error:  # no HOME, and no entry for the user
-        raise InputError(f"data folder: {error} Set PMVGE_DATA to a folder for data") from error
+    except RuntimeError as error:  # neither HOME nor a password entry for the user
+        raise InputError(f"data folder: {error} Set PMVGE_DATA to a folder") from error
 
 
 def _user_folder() -> Path:
@@ -41,7 +41,7 @@ def _user_folder() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support"
     xdg = Path(os.environ.get("XDG_DATA_HOME", ""))
-    # Its specification has relative paths ignored.
+    # The specification says that relative paths are ignored.
     return xdg if xdg.is_absolute() else Path.home() / ".local" / "share"
 
 
@@ -49,77 +49,81 @@ def download(
     url: str,
     target: Path,
     verify: Callable[[Path], None],
-    progress: Progress | None = None,
+    on_progress: OnDownload | None = None,
     *,
     max_bytes: int,
     timeout: float = 30.0,
     allowed: tuple[str, ...] = ("https://",),
 ) -> None:
-    """Fetch ``url`` to ``target``; ``verify`` raises InputError if the file is not the right one.
+    """Download ``url`` to ``target``; ``verify`` raises InputError if it is not the expected file.
 
-    ``allowed`` are the beginnings that ``url``, and whatever it redirects to, may have. ``timeout``
-    is the longest wait, in seconds, for the server's next bytes.
+    ``url``, and any address that it redirects to, must start with one of ``allowed``. ``timeout``
+    is the longest wait for the server's next bytes, in seconds. Raise InputError if the download
+    fails.
     """
     if not url.startswith(allowed):
         raise InputError(f"{url}: expected an address that starts with {' or '.join(allowed)}")
     target = target.absolute()
-    # Its own name for every process: two that fetch one file do not write into each other's.
+    # The process id keeps processes that download the same file from writing to one partial file.
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
-    made: list[Path] = []
+    new_folders: list[Path] = []
     try:
-        made = [folder for folder in target.parents if not folder.exists()]
+        new_folders = [folder for folder in target.parents if not folder.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("wb") as stream:
-            for block, done, total in _blocks(url, target, max_bytes, timeout, allowed):
-                stream.write(block)
-                if progress is not None:
-                    progress(done, total)
+            for chunk, done, total in _chunks(url, target, max_bytes, timeout, allowed):
+                stream.write(chunk)
+                if on_progress is not None:
+                    on_progress(done, total)
             stream.flush()
             os.fsync(stream.fileno())
         try:
             verify(partial)
         except InputError as error:
-            raise InputError(f"{url}: not the file that was expected: {error}") from error
+            raise InputError(f"{url}: the download is not the expected file: {error}") from error
         partial.replace(target)
     except OSError as error:
         raise InputError(f"{target}: cannot be written: {error}") from error
     finally:
-        with suppress(OSError):  # such as a file where the folder should be
+        with suppress(OSError):  # no partial file, for example after the rename
             partial.unlink()
-        with suppress(OSError):  # such as a folder that is not empty: the target is there
-            for folder in made:
+        with suppress(OSError):  # a folder that is not empty, for example because of the target
+            for folder in new_folders:
                 folder.rmdir()
 
 
-def _blocks(
+def _chunks(
     url: str, target: Path, max_bytes: int, timeout: float, allowed: tuple[str, ...]
 ) -> Iterator[tuple[bytes, int, int | None]]:
-    """The content in blocks, each with the bytes so far and in all; network trouble is named."""
+    """Yield chunks of the content, each with the bytes so far and the total if known.
+
+    Raise InputError on network errors, with the address and what to do.
+    """
     done = 0
     request = Request(url, headers={"User-Agent": f"pmvge/{__version__}"})
     try:
         with build_opener(_Redirects(allowed)).open(request, timeout=timeout) as response:
             length = response.headers.get("Content-Length", "")
             total = int(length) if length.isdecimal() else None
-            while max(done, total or 0) <= max_bytes and (block := response.read(BLOCK)):
-                done += len(block)
-                yield block, done, total
+            while max(done, total or 0) <= max_bytes and (chunk := response.read(CHUNK_BYTES)):
+                done += len(chunk)
+                yield chunk, done, total
     except HTTPError as error:
         error.close()
-        raise _failed(url, target, f"cannot be fetched: {error}") from error
+        raise _failed(url, target, f"cannot be downloaded: {error}") from error
     except (OSError, HTTPException, ValueError) as error:
         reason = error.reason if isinstance(error, URLError) else error
-        how = f"broke off after {done:,} bytes" if done else "cannot be reached"
-        raise _failed(url, target, f"{how}: {reason}") from error
+        what = f"the download stopped after {done:,} bytes" if done else "cannot be reached"
+        raise _failed(url, target, f"{what}: {reason}") from error
     if (size := max(done, total or 0)) > max_bytes:
         raise InputError(f"{url}: expected at most {max_bytes:,} bytes, got {size:,} or more")
-    # http.client does not mind a connection that is closed early.
+    # http.client does not raise if the connection is closed early.
     if total is not None and done != total:
-        raise _failed(url, target, f"broke off after {done:,} of {total:,} bytes")
+        raise _failed(url, target, f"the download stopped after {done:,} of {total:,} bytes")
 
 
 class _Redirects(HTTPRedirectHandler):
-    """Follows redirects to allowed addresses only: not from https to http."""
+    """A handler that follows redirects to allowed addresses only, so not from https to http."""
 
     def __init__(self, allowed: tuple[str, ...]) -> None:
         self._allowed = allowed
@@ -134,4 +138,4 @@ class _Redirects(HTTPRedirectHandler):
 
 
 def _failed(url: str, target: Path, why: str) -> InputError:
-    return InputError(f"{url}: {why}; you can fetch it by hand from there and put it at {target}")
+    return InputError(f"{url}: {why}; or download it by hand and save it as {target}")

@@ -1,4 +1,4 @@
-"""The data sets that pmvge knows by name."""
+"""The registered data sets, by name."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pmvge.errors import InputError
 from pmvge.graph import MultiViewGraph
 
 __all__ = ["DATASETS", "Archive", "Dataset", "data_folder", "has_files", "has_md5"]
-Verify = Callable[[Path], None]  # raises InputError if a file is not the right one
+Verify = Callable[[Path], None]  # raises InputError if a file is not the expected one
 
 
 @dataclass(frozen=True)
 class Archive:
-    """A file of a publisher, and how it is known to be the right one."""
+    """A file to download, and the function that verifies it."""
 
     url: str
     max_bytes: int
@@ -28,38 +28,40 @@ class Archive:
 
     @property
     def name(self) -> str:
-        """Its name, at the publisher and here."""
+        """Return the file name, the same at the publisher and on disk."""
         return PurePosixPath(self.url).name
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """What a data set is, where it comes from, and how it is found and read.
+    """The description of a data set, and the functions that find, unpack and load it.
 
-    One without ``archives`` comes with a library, which ``source`` names: there is nothing to
-    download or to find. Archives belong in the set's folder; ``unpack``, if what they hold is not
-    read from themselves, makes of them, there, what ``find`` finds.
+    A data set without ``archives`` is part of the library that ``source`` names, and needs no
+    download. Archives are saved in the data set's folder. If they cannot be read as they are,
+    ``unpack`` extracts them there, and ``find`` returns what was extracted.
     """
 
     name: str
     summary: str
     source: str
-    note: str  # whom to cite, or the licence
-    load: Callable[[Path], MultiViewGraph]  # from the set's folder
-    find: Callable[[Path], Path | None] = lambda folder: None  # what ``load`` would read there
+    note: str  # the citation or the licence
+    load: Callable[[Path], MultiViewGraph]  # from the data set's folder
+    find: Callable[[Path], Path | None] = lambda folder: (
+        None
+    )  # the file or folder that ``load`` reads
     archives: tuple[Archive, ...] = ()
-    unpack: Callable[[Sequence[Path], Path], Path] | None = None  # archives, set's folder
+    unpack: Callable[[Sequence[Path], Path], Path] | None = None  # archives, data set's folder
 
     def folder(self, data: Path | None = None) -> Path:
-        """The set's folder in a data folder, by default the one of ``data_folder()``."""
+        """Return the data set's folder in ``data``, by default in ``data_folder()``."""
         return (data_folder() if data is None else data) / self.name
 
-    def places(self, data: Path | None = None) -> dict[Path, Archive]:
-        """Where each archive belongs."""
+    def archive_paths(self, data: Path | None = None) -> dict[Path, Archive]:
+        """Return the archives by the paths that they are saved as."""
         return {self.folder(data) / archive.name: archive for archive in self.archives}
 
-    def found(self, data: Path | None = None) -> Path | None:
-        """The file or folder that would be read, if there is one."""
+    def installed_path(self, data: Path | None = None) -> Path | None:
+        """Return the file or folder that ``load`` reads, or None if there is none."""
         folder = self.folder(data)
         try:
             return self.find(folder)
@@ -68,9 +70,9 @@ class Dataset:
 
 
 def has_md5(expected: str) -> Verify:
-    """An archive known by its own sum.
+    """Return a function that checks the MD5 of an archive.
 
-    MD5 is what some publishers give. It finds damage, but no forgery: against that there is https.
+    Some publishers give only an MD5. It detects damage but not forgery; https protects from that.
     """
 
     def verify(path: Path) -> None:
@@ -86,7 +88,10 @@ def has_md5(expected: str) -> Verify:
 
 
 def has_files(expected: Mapping[str, str], *, max_bytes: int) -> Verify:
-    """An archive known by the SHA-256 of its files: packed anew, they are still the same."""
+    """Return a function that checks the SHA-256 of files in an archive.
+
+    It accepts archives that were packed again from the same files.
+    """
 
     def verify(path: Path) -> None:
         try:
@@ -110,7 +115,7 @@ DATASETS: dict[str, Dataset] = {
     "digits": Dataset(
         name="digits",
         summary="1,797 handwritten digits in four views: pixels, spectrum, profile and name. "
-        "Split into a training and a test graph; the training graph is the one described.",
+        "Split into a training and a test graph; `describe` shows the training graph.",
         source="scikit-learn",
         note="E. Alpaydin and C. Kaynak (1998), Optical Recognition of Handwritten Digits, UCI "
         "Machine Learning Repository: its test set",
@@ -118,23 +123,23 @@ DATASETS: dict[str, Dataset] = {
     ),
     "cora": Dataset(
         name="cora",
-        summary="2,708 papers on machine learning in seven fields: 1,433 words, and who cites "
-        "whom. One view; citations are undirected links.",
+        summary="2,708 papers on machine learning in seven fields: 1,433 words, and citations. "
+        "One view; citations are undirected links.",
         source=cora.SOURCE,
         note="P. Sen, G. Namata, M. Bilgic, L. Getoor, B. Gallagher and T. Eliassi-Rad (2008), "
         "Collective Classification in Network Data, AI Magazine 29(3)",
         load=lambda folder: cora.load_cora(folder).graph,
         find=cora.find_cora,
         archives=(
-            # More bytes than both files have, even if nothing is compressed.
+            # The limit is above the size of both files without compression.
             Archive(cora.SOURCE, 10_000_000, has_files(CORA, max_bytes=cora.MAX_BYTES)),
         ),
     ),
     "awa2": Dataset(
         name="awa2",
         summary="Animals with Attributes 2: 37,322 images of 50 classes of animals as 2,048 "
-        "features of ResNet101, and 85 attributes; an image has those of its class. A download "
-        "of 301 MB, which is unpacked.",
+        "features of ResNet101, and 85 attributes; an image has those of its class. The "
+        "download is 301 MB and is unpacked.",
         source=awa.SOURCE,
         note="Y. Xian, C. H. Lampert, B. Schiele and Z. Akata (2019), Zero-Shot Learning - A "
         "Comprehensive Evaluation of the Good, the Bad and the Ugly, IEEE TPAMI 41(9)",

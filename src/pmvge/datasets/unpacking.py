@@ -1,8 +1,8 @@
-"""Archives that others packed: looked through first, then read, or unpacked whole or not at all.
+"""Safe reading and unpacking of downloaded archives.
 
-An archive is refused, before anything of it is written, if a member's path leads out of its folder,
-if a member is neither a file nor a folder, or if there are more bytes or members in it than
-expected.
+An archive is refused, before anything is written, if the path of a member leads out of the
+archive's folder, if a member is neither a file nor a folder, or if there are more bytes or members
+than expected. Unpacking is atomic: the new folder is complete, or nothing changes.
 """
 
 from __future__ import annotations
@@ -25,36 +25,37 @@ from typing import Any
 
 from pmvge.errors import InputError, one_line
 
-BLOCK = 1 << 20
-MEMBERS = 10_000
-HEADERS = 2048 * MEMBERS  # bytes of a tar archive beside its files: headers, and what fills blocks
-# RuntimeError: a password, or a compression that zipfile does not know.
+CHUNK_BYTES = 1 << 20
+MAX_MEMBERS = 10_000
+MAX_HEADER_BYTES = 2048 * MAX_MEMBERS  # bytes of a tar archive beside its files: headers, padding
+# Exceptions that a damaged archive raises. RuntimeError: a password, or an unknown compression.
 DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, UnicodeError,
     RuntimeError,
 )  # fmt: skip
-PACKED: dict[bytes, Callable[[Path], Any]] = {
+OPENERS: dict[bytes, Callable[[Path], Any]] = {  # by the first bytes of a compressed file
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
     b"\xfd7zXZ": lzma.open,
 }
-AGAIN = "do not use it, and get it again from its publisher"
+ADVICE = "do not use it; download it again from its publisher"
 
 
 def read_files(path: Path, names: Sequence[str], *, max_bytes: int) -> Mapping[str, bytes]:
-    """Files of a zip or tar archive by their names, in whichever of its folders; writes nothing.
+    """Return the content of files in a zip or tar archive, by file name in any folder.
 
-    ``max_bytes`` is the most that all files of the archive may have.
+    Nothing is written. Raise InputError if a file is missing, if the archive is damaged or unsafe,
+    or if its files have more than ``max_bytes`` bytes together.
     """
     try:
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
                 packed = _zip_files(archive, max_bytes)
-                return {name: archive.read(packed[_named(name, packed)]) for name in names}
-        _count(path, max_bytes)
+                return {name: archive.read(packed[_path_of(name, packed)]) for name in names}
+        _check_tar_size(path, max_bytes)
         with tarfile.open(path) as tar:
             files = _tar_files(tar, max_bytes)
-            streams = {name: tar.extractfile(files[_named(name, files)]) for name in names}
+            streams = {name: tar.extractfile(files[_path_of(name, files)]) for name in names}
             return {name: stream.read() for name, stream in streams.items() if stream is not None}
     except DAMAGED as error:
         raise InputError(
@@ -65,19 +66,19 @@ def read_files(path: Path, names: Sequence[str], *, max_bytes: int) -> Mapping[s
 def unpack(
     archives: Sequence[Path], target: Path, *, needed: Sequence[str], max_bytes: int
 ) -> None:
-    """Make a folder of what zip archives hold in one of that name, whole or not at all.
+    """Extract the top folder named like ``target`` from zip archives to ``target``, atomically.
 
-    ``needed`` are files that must be in it, ``max_bytes`` is the most that all files may have.
-    Whatever else the archives hold, such as a system's own ``__MACOSX``, is left out. Whatever
-    fails, an older folder stays as it was and nothing is left behind; if the process is killed at
-    the moment of replacing it, the next call puts it back. One that holds more than the archives do
-    is not replaced: somebody put it there.
+    ``needed`` are files that it must contain; ``max_bytes`` limits the size of all files together.
+    Other top folders, such as ``__MACOSX``, are skipped. On any failure an existing ``target`` is
+    kept and temporary files are removed; if the process is killed while it replaces the folder, the
+    next call restores it. An existing ``target`` with files that are not in the archives is not
+    replaced. Raise InputError if anything fails.
     """
     target = target.absolute()
     try:
-        _put_back(target)
+        _restore(target)
         names = _check(archives, target.name, needed, max_bytes)
-        _refuse_others(target, names)
+        _refuse_other_files(target, names)
         work = Path(mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
         try:
             left = max_bytes
@@ -85,23 +86,23 @@ def unpack(
                 with _opened(path) as archive:
                     for name, info in _inside(archive, target.name, max_bytes).items():
                         left -= _write(archive, info, work / "new" / name, left)
-            _put(work / "new", target, aside=work / "old")
+            _replace(work / "new", target, backup=work / "old")
         finally:
             shutil.rmtree(work, ignore_errors=True)
     except OSError as error:
         raise InputError(
-            f"{target}: cannot unpack {_listed(archives)}: {error}; make room for it, or choose "
-            "another data folder"
+            f"{target}: cannot unpack {_listed(archives)}: {error}; check the files and the disk space, "
+            "or choose another data folder"
         ) from error
 
 
 def _zip_files(archive: zipfile.ZipFile, max_bytes: int) -> dict[str, zipfile.ZipInfo]:
     files, size = {}, 0
     for number, info in enumerate(archive.infolist(), start=1):
-        kind = stat.S_IFMT(info.external_attr >> 16)  # 0 where it was packed without one
+        kind = stat.S_IFMT(info.external_attr >> 16)  # 0 if the archive does not record it
         plain = kind in (0, stat.S_IFREG, stat.S_IFDIR)
         size += info.file_size
-        # The name as packed: ``filename`` is mended, differently on every system.
+        # The name as stored: zipfile changes ``filename``, differently on each system.
         _refuse(info.orig_filename, plain, number, size, max_bytes)
         if not info.is_dir():
             files[info.filename] = info
@@ -118,53 +119,60 @@ def _tar_files(tar: tarfile.TarFile, max_bytes: int) -> dict[str, tarfile.TarInf
     return files
 
 
-def _count(path: Path, max_bytes: int) -> None:
-    """A tar archive's headers are packed, too, and read whole: all bytes are counted first."""
+def _check_tar_size(path: Path, max_bytes: int) -> None:
+    """Raise InputError if a compressed tar archive has too many bytes, headers included.
+
+    tarfile reads headers into memory whole, so all bytes are counted before it opens the archive.
+    """
     with path.open("rb") as stream:
         start = stream.read(6)
-    opened = next((way for mark, way in PACKED.items() if start.startswith(mark)), None)
-    if opened is None:
-        return  # as large as its file
+    opener = next((way for mark, way in OPENERS.items() if start.startswith(mark)), None)
+    if opener is None:
+        return  # not compressed
     done = 0
-    with opened(path) as unpacked:
+    with opener(path) as unpacked:
         try:
-            while block := unpacked.read(BLOCK):
-                done += len(block)
-                if done > max_bytes + HEADERS:
+            while chunk := unpacked.read(CHUNK_BYTES):
+                done += len(chunk)
+                if done > max_bytes + MAX_HEADER_BYTES:
                     raise _too_large(max_bytes)
         except OSError as error:
             if error.errno is not None:
                 raise
-            raise tarfile.ReadError(str(error)) from error  # what gzip and bz2 say of damage
+            raise tarfile.ReadError(str(error)) from error  # gzip and bz2 raise it for damaged data
 
 
 def _refuse(name: str, plain: bool, number: int, size: int, max_bytes: int) -> None:
+    """Raise InputError if a member is unsafe, or if there are too many members or bytes."""
     outside = PureWindowsPath(name).anchor or ".." in name.split("/")
-    # Another system's separator, a drive or stream of Windows, the end of a name in C.
+    # Backslash: Windows' separator. Colon: its drives and streams. NUL: the end of a name in C.
     if outside or any(mark in name for mark in "\\:\0"):
-        raise InputError(f"member {name!r} leads out of the archive's folder: {AGAIN}")
+        raise InputError(f"member {name!r} leads out of the archive's folder; {ADVICE}")
     if not plain:
-        raise InputError(f"member {name!r} is a link or a device, expected a file: {AGAIN}")
-    if number > MEMBERS:
-        raise InputError(f"expected at most {MEMBERS:,} files and folders, got more: {AGAIN}")
+        raise InputError(
+            f"member {name!r}: expected a file or a folder, got a link or a device; {ADVICE}"
+        )
+    if number > MAX_MEMBERS:
+        raise InputError(f"expected at most {MAX_MEMBERS:,} files and folders, got more; {ADVICE}")
     if size > max_bytes:
         raise _too_large(max_bytes)
 
 
 def _too_large(max_bytes: int) -> InputError:
-    return InputError(f"expected at most {max_bytes:,} bytes when unpacked, got more: {AGAIN}")
+    return InputError(f"expected at most {max_bytes:,} bytes when unpacked, got more; {ADVICE}")
 
 
-def _named(wanted: str, names: Mapping[str, object]) -> str:
-    for name in names:
-        if PurePosixPath(name).name == wanted:
-            return name
-    raise InputError(f"{wanted} is not in the archive")
+def _path_of(name: str, members: Mapping[str, object]) -> str:
+    """Return the path of the first member with a file name."""
+    for path in members:
+        if PurePosixPath(path).name == name:
+            return path
+    raise InputError(f"{name} is not in the archive")
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    """A zip archive; what is wrong with it is said of this path."""
+    """Open a zip archive; errors in the context name its path."""
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive
@@ -172,19 +180,19 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
         raise InputError(f"{path}: {error}") from error
     except DAMAGED as error:
         raise InputError(
-            f"{path}: not a zip archive, or a damaged one: {one_line(error)}: {AGAIN}"
+            f"{path}: not a zip archive, or a damaged one: {one_line(error)}; {ADVICE}"
         ) from error
 
 
 def _inside(archive: zipfile.ZipFile, top: str, max_bytes: int) -> dict[str, zipfile.ZipInfo]:
-    """The files in the archive's folder ``top``, by their paths from there on."""
+    """Return the files in the archive's folder ``top``, by their paths relative to it."""
     files = _zip_files(archive, max_bytes)
     parts = {PurePosixPath(name).parts: info for name, info in files.items()}
     return {"/".join(p[1:]): info for p, info in parts.items() if len(p) > 1 and p[0] == top}
 
 
 def _check(archives: Sequence[Path], top: str, needed: Sequence[str], max_bytes: int) -> set[str]:
-    """The files that there will be."""
+    """Return the paths of all files that will be extracted; raise InputError if one is missing."""
     names, size = set(), 0
     for path in archives:
         with _opened(path) as archive:
@@ -194,57 +202,61 @@ def _check(archives: Sequence[Path], top: str, needed: Sequence[str], max_bytes:
             if size > max_bytes:
                 raise _too_large(max_bytes)
     if missing := [name for name in needed if name not in names]:
-        raise InputError(f"{_listed(archives)}: {top}/{missing[0]} is not in there: {AGAIN}")
+        raise InputError(f"{_listed(archives)}: {top}/{missing[0]} is missing; {ADVICE}")
     return names
 
 
-def _refuse_others(target: Path, names: set[str]) -> None:
+def _refuse_other_files(target: Path, names: set[str]) -> None:
+    """Raise InputError if ``target`` is a file, or a folder with files other than ``names``."""
     if target.exists() and not target.is_dir():
-        raise InputError(f"{target}: expected a folder, got a file: move it away")
+        raise InputError(f"{target}: expected a folder, got a file; move it away")
     for path in target.rglob("*"):
         folder = path.is_dir() and not path.is_symlink()
         if not folder and path.relative_to(target).as_posix() not in names:
             raise InputError(
-                f"{target}: a new folder would take its place, but it holds {path.name}, which is "
-                "not in the archives: move one of them away"
+                f"{target}: expected only files of the archives in a folder to replace, got "
+                f"{path.name}; move it away"
             )
 
 
 def _write(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, left: int) -> int:
-    """Write one file; its bytes are counted, whatever the archive says of them."""
+    """Write one file and return its bytes; count them, as sizes in the archive may be wrong."""
     path.parent.mkdir(parents=True, exist_ok=True)
     done = 0
     with archive.open(info) as source, path.open("wb") as sink:
-        while block := source.read(BLOCK):
-            done += len(block)
+        while chunk := source.read(CHUNK_BYTES):
+            done += len(chunk)
             if done > left:
-                raise InputError(f"{info.filename} has more bytes than expected: {AGAIN}")
-            sink.write(block)
+                raise InputError(f"{info.filename} has more bytes than expected; {ADVICE}")
+            sink.write(chunk)
         sink.flush()
         os.fsync(sink.fileno())
     return done
 
 
-def _put(new: Path, target: Path, *, aside: Path) -> None:
-    """Replace a folder: no system does it in one step if there is an older one."""
+def _replace(new: Path, target: Path, *, backup: Path) -> None:
+    """Rename ``new`` to ``target``; an existing target becomes ``backup`` first.
+
+    A folder cannot be replaced in one step; if the second rename fails, the backup is restored.
+    """
     try:
         if target.exists():
-            target.rename(aside)
+            target.rename(backup)
         new.rename(target)
-    except BaseException:  # Ctrl-C as well
-        if aside.exists() and not target.exists():
-            aside.rename(target)
+    except BaseException:  # including KeyboardInterrupt
+        if backup.exists() and not target.exists():
+            backup.rename(target)
         raise
 
 
-def _put_back(target: Path) -> None:
-    """Mend what a process left that was killed between the two steps of ``_put``."""
+def _restore(target: Path) -> None:
+    """Restore the backup of a process that was killed between the two renames of ``_replace``."""
     if target.exists():
         return
-    left = target.parent.glob(f".{glob.escape(target.name)}.{'?' * 8}.partial/old")
-    if orphan := max(left, key=lambda old: old.parent.stat().st_mtime, default=None):
-        orphan.rename(target)
-        shutil.rmtree(orphan.parent, ignore_errors=True)
+    backups = target.parent.glob(f".{glob.escape(target.name)}.{'?' * 8}.partial/old")
+    if latest := max(backups, key=lambda old: old.parent.stat().st_mtime, default=None):
+        latest.rename(target)
+        shutil.rmtree(latest.parent, ignore_errors=True)
 
 
 def _listed(archives: Sequence[Path]) -> str:

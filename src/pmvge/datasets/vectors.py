@@ -1,8 +1,8 @@
-"""Word vectors as text: GloVe's files, and word2vec's.
+"""Word vectors in the text formats of GloVe and word2vec.
 
-A line is ``word v1 v2 ... vp``, with one space between. word2vec writes a first line ``n p`` as
-well, GloVe does not. Files have millions of lines: numbers are read of the wanted words only, but
-every line must have the right number of them.
+A line is ``word v1 v2 ... vp``, separated by single spaces. word2vec writes a first line ``n p``,
+GloVe does not. Files have millions of lines, so only the lines of requested words are parsed, but
+every line must have p numbers.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ SEPARATORS = re.compile(r"[-+_\s]+")  # between the words of a name
 def load_vectors(
     path: str | Path, names: Sequence[str], parts: Mapping[str, Sequence[str]] | None = None
 ) -> Vector:
-    """The vectors of some names, (n, p), in their order.
+    """Return the vectors of ``names``, (n, p), in their order.
 
-    A name that is not a word of the file is the mean of its parts: the words between its hyphens,
-    plus signs, underscores and spaces, or those that ``parts`` gives for it. The first line of a
-    word counts.
+    The vector of a name that is not a word of the file is the mean of its words: those that
+    ``parts`` lists for it, else those between hyphens, plus signs, underscores and spaces. Of
+    several lines with the same word the first is used. Raise InputError if a name has no vector or
+    the file is invalid.
     """
     path = Path(path)
-    spelled = {name: _parts(name, parts or {}) for name in names}
-    wanted = {word for name, words in spelled.items() for word in (name, *words)}
+    words_of = {name: _words(name, parts or {}) for name in names}
+    wanted = {word for name, words in words_of.items() for word in (name, *words)}
     found = read_words(path, wanted)
     rows, missing = [], []
-    for name, words in spelled.items():
+    for name, words in words_of.items():
         if name in found:
             rows.append(found[name])
         elif words and all(word in found for word in words):
@@ -43,18 +44,18 @@ def load_vectors(
         else:
             missing.append(" + ".join(words) if words else name)
     if missing:
-        raise InputError(f"{path}: no vectors of {len(missing)} names: {', '.join(missing)}")
-    of = dict(zip(spelled, rows, strict=True))
-    return np.array([of[name] for name in names], np.float32).reshape(len(names), -1)
+        raise InputError(f"{path}: no vectors for {len(missing)} names: {', '.join(missing)}")
+    vectors = dict(zip(words_of, rows, strict=True))
+    return np.array([vectors[name] for name in names], np.float32).reshape(len(names), -1)
 
 
-def _parts(name: str, parts: Mapping[str, Sequence[str]]) -> list[str]:
+def _words(name: str, parts: Mapping[str, Sequence[str]]) -> list[str]:
     words = parts.get(name) or [word for word in SEPARATORS.split(name) if word]
     return [] if list(words) == [name] else list(words)
 
 
 def read_words(path: str | Path, words: Iterable[str]) -> dict[str, Vector]:
-    """The vectors of those words that the file has."""
+    """Return the vectors of those ``words`` that the file contains."""
     path = Path(path)
     wanted = {word.encode(): word for word in words}
     found: dict[str, Vector] = {}
@@ -69,7 +70,7 @@ def read_words(path: str | Path, words: Iterable[str]) -> dict[str, Vector]:
 
 
 def _lines(path: Path, stream: BinaryIO) -> Iterator[tuple[int, bytes, list[bytes]]]:
-    """The number of each line, its word, and its p values, not yet read as numbers."""
+    """Yield the number of each line, its word, and its p values as bytes."""
     p, announced, count = 0, -1, 0
     for number, line in enumerate(stream, start=1):
         text = line.rstrip()
@@ -82,13 +83,13 @@ def _lines(path: Path, stream: BinaryIO) -> Iterator[tuple[int, bytes, list[byte
             raise InputError(f"{path}, line {number}: expected a word and {p or 'some'} numbers, "
                              f"got {got} numbers")  # fmt: skip
         word, *values = text.rsplit(b" ", p)
-        # GloVe has words with spaces in them (". . ."), but none that go on with a number.
+        # GloVe has words that contain spaces (". . ."), but none that end with a number.
         if got > p and _is_number(word.rpartition(b" ")[2]):
             raise InputError(f"{path}, line {number}: expected a word and {p} numbers, got {got}")
         count += 1
         yield number, word, values
     if announced >= 0 and count != announced:
-        raise InputError(f"{path}: expected {announced} words, as line 1 says, got {count}")
+        raise InputError(f"{path}: expected {announced} words, as in line 1, got {count}")
     if not count:
         raise InputError(f"{path}: expected lines 'word v1 v2 ...', got none")
 

@@ -1,29 +1,39 @@
 """Several processes that train one model: the process group and the shards of a graph."""
 
-from pmvge.distributed.launch import (
+from pmvge.distributed.agreement import check_shards
+from pmvge.distributed.environment import (
     common_seed,
     is_first,
-    join,
     launched,
-    launched_as,
-    own_device,
+    rank_and_size,
     restarted,
-    run_name,
+    run_id,
 )
-from pmvge.distributed.shards import WHOLE, Parts, check_parts
+from pmvge.distributed.gathering import (
+    combine_fingerprints,
+    embed_in_shares,
+    gather_entities,
+    total_weight,
+)
+from pmvge.distributed.process_group import join_process_group, process_device
+from pmvge.distributed.shards import SINGLE_PROCESS, Shards
 from pmvge.distributed.world import World
 
 __all__ = [
-    "WHOLE",
-    "Parts",
+    "SINGLE_PROCESS",
+    "Shards",
     "World",
-    "check_parts",
+    "check_shards",
+    "combine_fingerprints",
     "common_seed",
+    "embed_in_shares",
+    "gather_entities",
     "is_first",
-    "join",
+    "join_process_group",
     "launched",
-    "launched_as",
-    "own_device",
+    "process_device",
+    "rank_and_size",
     "restarted",
-    "run_name",
+    "run_id",
+    "total_weight",
 ]

@@ -1,8 +1,8 @@
-"""How the processes of a run find each other, in each of its lives.
+"""A rendezvous that works after ``torchrun`` has restarted the processes of a run.
 
-``torchrun`` starts processes again after one has died, with the same key-value store as before:
-what the dead wrote is still to be read there, such as addresses where nobody answers. So the living
-first agree on a name that was never used, and write everything else under it.
+``torchrun`` restarts the processes after one of them fails, with the same key-value store as
+before. The store keeps entries of the terminated processes, such as addresses that no longer
+answer. So the restarted processes first agree on a fresh prefix, and write all other keys under it.
 """
 
 from __future__ import annotations
@@ -15,46 +15,49 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import Store
 
-WAIT = 600.0  # seconds for all others to come
-LOOK = 0.05  # seconds between looks
+TIMEOUT = 600.0  # seconds until all processes must have joined
+POLL_INTERVAL = 0.05  # seconds between two reads of the store
 
 
-def store_of_this_life() -> tuple[Store, int, int]:
-    """Where the processes of this life write, the rank of this one, and how many there are."""
+def restart_safe_store() -> tuple[Store, int, int]:
+    """Return a store under a fresh prefix, the rank of this process and the number of processes."""
     from torch.distributed.distributed_c10d import PrefixStore  # not in every build of torch
     from torch.distributed.rendezvous import rendezvous
 
     store, rank, size = next(rendezvous("env://"))
-    return PrefixStore(meet(PrefixStore("pmvge", store), rank, size), store), rank, size
+    prefix = agree_on_prefix(PrefixStore("pmvge", store), rank, size)
+    return PrefixStore(prefix, store), rank, size
 
 
-def meet(store: Store, rank: int, size: int, *, wait: float = WAIT) -> str:
-    """A name that all of ``size`` processes have, and that none had in an earlier life.
+def agree_on_prefix(store: Store, rank: int, size: int, *, timeout: float = TIMEOUT) -> str:
+    """Return a prefix that all ``size`` processes agree on, and that was not used before.
 
-    The first process calls out a new name. The others write under it who they are, and when all
-    have, the first answers with the list. A name is right if its answer has oneself in it: the
-    answer to a name of an earlier life has other processes in it, or was never given.
+    The first process writes a new prefix. The other processes write their own random ids under
+    it. When all ids are there, the first process writes the list of them. A process accepts a
+    prefix if its own id is in the list: the list under an older prefix has the ids of earlier
+    processes, or does not exist. Raises TimeoutError after ``timeout`` seconds.
     """
-    own, end = uuid.uuid4().hex, time.monotonic() + wait
+    own, end = uuid.uuid4().hex, time.monotonic() + timeout
     if rank == 0:
-        store.set("name", own)
+        store.set("prefix", own)
     while time.monotonic() < end:
-        name = own if rank == 0 else _read(store, "name")
-        if name is not None:
-            store.set(f"{name}/{rank}", own)
+        prefix = own if rank == 0 else _read(store, "prefix")
+        if prefix is not None:
+            store.set(f"{prefix}/{rank}", own)
             if rank == 0:
                 present = [_read(store, f"{own}/{other}") for other in range(size)]
                 if None not in present:
                     store.set(f"{own}/all", json.dumps(present))
                     return own
-            elif own in (_read(store, f"{name}/all") or ""):
-                return name
-        time.sleep(LOOK)
+            elif own in (_read(store, f"{prefix}/all") or ""):
+                return prefix
+        time.sleep(POLL_INTERVAL)
     raise TimeoutError(
-        f"process {rank} of {size} waited {wait:g} s for the others: were all of them started?"
+        f"process {rank} of {size} waited {timeout:g} s for the others; check that torchrun "
+        "started all of them and that they can reach each other"
     )
 
 
 def _read(store: Store, key: str) -> str | None:
-    """What is written there, without waiting for it."""
+    """Return the value of a key without waiting for it; None if it is not set."""
     return store.get(key).decode() if store.check([key]) else None

@@ -1,4 +1,4 @@
-"""From the ``encoder`` setting of an estimator to an encoder for every view."""
+"""The choice of an encoder for every view, from the ``encoder`` parameter of an estimator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Choice = EncoderSpec | nn.Module
 
 
 def describe_choice(choice: Choice) -> str:
-    """An encoder in words."""
+    """Return a short description of an encoder, such as "mlp 128-64"."""
     if isinstance(choice, nn.Module):
         return type(choice).__name__
     sizes = "-".join(map(str, choice.hidden_sizes or ()))
@@ -25,7 +25,11 @@ def describe_choice(choice: Choice) -> str:
 def choose_encoders(
     encoder: Any, defaults: EncoderSpec, schemas: Mapping[str, ViewSchema]
 ) -> dict[str, Choice]:
-    """A complete spec, or a module, for every view, from the estimator's ``encoder`` setting."""
+    """Return a spec without gaps, or a module, for every view.
+
+    ``encoder`` is the estimator's parameter: one choice for all views, or one per view. Gaps of a
+    spec are filled from ``defaults``. Raises ParameterError for an unknown view or encoder.
+    """
     given = encoder if isinstance(encoder, Mapping) else dict.fromkeys(schemas, encoder)
     for view in given:
         choose("view", view, schemas, "encoder")
@@ -44,7 +48,7 @@ def choose_encoders(
                 f"{type(wanted).__name__}"
             )
         if schema.row_shape is None and not (isinstance(encoder, Mapping) and view in encoder):
-            wanted = EncoderSpec(kind="lookup")  # one name for all views: this one has no features
+            wanted = EncoderSpec(kind="lookup")  # one name was given for all views
         spec = wanted.or_else(defaults)
         if spec.input_dropout is None:
             spec = spec.or_else(EncoderSpec(input_dropout=0.5 if schema.sparse else 0.0))

@@ -1,4 +1,4 @@
-"""Encode the rows of a whole view, a few thousand at a time."""
+"""Encode the rows of a view in chunks of a few thousand."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from pmvge.errors import ParameterError
 from pmvge.graph import CHUNK, Features, MultiViewGraph, row_shape, take
 from pmvge.progress import OnProgress
 
-ROWS = 2048  # rows encoded at once when a whole view is embedded: they stay in the cache
+CHUNK_ROWS = 2048  # rows encoded at once: the activations stay in the cache
 IN_PLACE = {nn.ReLU: torch.relu_, nn.Tanh: torch.tanh_, nn.Sigmoid: torch.sigmoid_}
 
 
 def check_outputs(network: MultiViewEncoder, graph: MultiViewGraph, n_out: int) -> None:
-    """Encode two rows of every view: modules of the user's must put out (rows, K)."""
+    """Raise ParameterError unless the encoder of every view maps two rows to (2, n_out)."""
     network.eval()
     for view, n in graph.sizes.items():
         where, rows = f"view {view!r}: encoder", min(2, n)
@@ -35,8 +35,8 @@ def check_outputs(network: MultiViewEncoder, graph: MultiViewGraph, n_out: int) 
             ) from error
         if y.shape != (rows, n_out):
             raise ParameterError(
-                f"{where}: expected an output of shape ({rows}, {n_out}), n_components wide, "
-                f"got {tuple(y.shape)}"
+                f"{where}: expected an output of shape ({rows}, {n_out}), with n_components "
+                f"columns, got {tuple(y.shape)}"
             )
 
 
@@ -48,13 +48,13 @@ def encode_chunks(
     *,
     on_progress: OnProgress | None = None,
 ) -> Iterator[NDArray[np.float32]]:
-    """Embeddings of rows of X (all, or at ``positions``), a few thousand rows at a time.
+    """Yield the vectors of the rows of X (all, or those at ``positions``), chunk by chunk.
 
-    A featureless view has no X: its ``positions`` are what is embedded.
+    A featureless view has no X; its ``positions`` are encoded.
     """
     device = next(network.parameters(), torch.empty(0)).device
     n = _count(X, positions)
-    step = _chunk_rows(X, network.of(view))
+    step = _chunk_rows(X, network.encoder_of(view))
     network.eval()
     for start in range(0, n, step):
         part = slice(start, min(start + step, n))
@@ -71,16 +71,16 @@ def encode_chunks(
 
 
 def _encode(network: MultiViewEncoder, view: str, x: Any) -> torch.Tensor:
-    """``network(view, x)`` without gradients; the activations of a built-in encoder in place.
+    """Compute ``network(view, x)`` without gradients; built-in encoders activate in place.
 
-    Memory for a second copy of its widest layer would take longer than the activation itself.
+    Allocating a second copy of the widest layer would take longer than the activation.
     """
     y: torch.Tensor
-    if isinstance(encoder := network.of(view), MLP):
+    if isinstance(encoder := network.encoder_of(view), MLP):
         y = encoder.input(x)
         for layer in encoder.layers:
             y = IN_PLACE.get(type(layer), layer)(y)
-        y = network.similarity.in_place(y)
+        y = network.similarity.forward_in_place(y)
     else:
         y = network(view, x)
     return y
@@ -93,10 +93,10 @@ def _count(X: Features | None, positions: NDArray[np.int64] | None) -> int:
 
 
 def _chunk_rows(X: Features | None, encoder: nn.Module) -> int:
-    """How many rows to encode at once: fewer if they are wide, such as images."""
-    if X is None or (not is_dense(X) and isinstance(encoder, MLP)):  # nothing wide is made
-        return ROWS
-    return max(1, min(ROWS, CHUNK // math.prod(row_shape(X))))
+    """Return the number of rows to encode at once: fewer if they are wide, such as images."""
+    if X is None or (not is_dense(X) and isinstance(encoder, MLP)):  # no dense input
+        return CHUNK_ROWS
+    return max(1, min(CHUNK_ROWS, CHUNK // math.prod(row_shape(X))))
 
 
 def embed_rows(
@@ -108,13 +108,13 @@ def embed_rows(
     *,
     on_progress: OnProgress | None = None,
 ) -> NDArray[np.float32]:
-    """The embeddings of :func:`encode_chunks` in one array (n, K)."""
+    """Return the vectors of :func:`encode_chunks` in one array (n, K)."""
     Y = np.empty((0, n_out), np.float32)
     start = 0
     for part in encode_chunks(network, view, X, positions, on_progress=on_progress):
         if not start:
             Y = np.empty((_count(X, positions), part.shape[1]), np.float32)
         rows = torch.from_numpy(Y[start : start + len(part)])
-        rows.copy_(torch.from_numpy(part))  # by torch: all cores
+        rows.copy_(torch.from_numpy(part))  # torch copies with all cores
         start += len(part)
     return Y

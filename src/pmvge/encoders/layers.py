@@ -1,4 +1,4 @@
-"""The layers that encoders are built from."""
+"""The layers of the built-in encoders."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pmvge.encoders.row_table import RowTable
+from pmvge.encoders.lazy_rows import LazyRows
 from pmvge.graph import Features, SparseRows, column_scaling, row_scaling
 
 
 class Dropout(nn.Module):
-    """Dropout with its rate rounded to 1/256, which needs fewer draws than one a number.
+    """Dropout with a rate rounded to a multiple of 1/256.
 
-    A random byte decides over each entry, eight of them from one draw.
+    Each entry uses one random byte, so that one 64-bit draw serves eight entries.
     """
 
     def __init__(self, rate: float) -> None:
@@ -22,7 +22,7 @@ class Dropout(nn.Module):
         self.threshold = min(255, round(rate * 256)) if rate > 0 else 0
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return x with entries zeroed at random, and the others scaled up, in training."""
+        """Return x; in training, with random entries set to 0 and the others scaled up."""
         if not self.training or not self.threshold:
             return x
         words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64, device=x.device)
@@ -31,27 +31,27 @@ class Dropout(nn.Module):
         return x * kept.to(x.dtype).mul_(256 / (256 - self.threshold))
 
 
-class Affine(nn.Linear, RowTable):
-    """A linear layer whose weight is stored by input column, so that sparse rows go in directly.
+class Affine(nn.Linear, LazyRows):
+    """A linear layer that stores its weight by input column, and takes sparse rows.
 
-    On :class:`SparseRows` the cost is that of the non-zeros, whatever the number of columns.
+    On :class:`SparseRows` the cost grows with the non-zeros, not with the number of columns.
     """
 
     def __init__(self, n_in: int, n_out: int, *, sparse: bool = False) -> None:
         super().__init__(n_in, n_out)
         self.weight = nn.Parameter(self.weight.detach().T.contiguous())  # (n_in, n_out)
-        self.by_rows = sparse
+        self.accessed_by_row = sparse
 
     def forward(self, x: torch.Tensor | SparseRows) -> torch.Tensor:
         """Return x W + b."""
         if isinstance(x, torch.Tensor):
             return torch.addmm(self.bias, x, self.weight)
-        table, columns = self.table(x.columns)
-        return product(x._replace(columns=columns), table) + self.bias
+        weight, columns = self.rows_at(x.columns)
+        return product(x._replace(columns=columns), weight) + self.bias
 
 
 def product(x: torch.Tensor | SparseRows, W: torch.Tensor) -> torch.Tensor:
-    """Return x W for dense rows, or for sparse ones at the cost of their non-zeros."""
+    """Return x W; for sparse rows the cost grows with their non-zeros."""
     if isinstance(x, torch.Tensor):
         return x @ W
     return functional.embedding_bag(
@@ -60,9 +60,9 @@ def product(x: torch.Tensor | SparseRows, W: torch.Tensor) -> torch.Tensor:
 
 
 class Normalize(nn.Module):
-    """``x * scale + shift``, fixed before training, then dropout on the input.
+    """Compute ``x * scale + shift`` with fixed scale and shift, then apply input dropout.
 
-    Sparse rows are scaled but not shifted: zeros stay zeros, and dropout acts on the others.
+    Sparse rows are scaled but not shifted: zeros stay zeros, and dropout acts on the non-zeros.
     """
 
     shift: torch.Tensor
@@ -76,9 +76,10 @@ class Normalize(nn.Module):
         self.dropout = Dropout(dropout)
 
     def adapt(self, X: Features) -> None:
-        """Take shift and scale from training rows.
+        """Set shift and scale from training rows.
 
-        Dense columns are standardised; sparse rows scaled together to a mean square norm of 1.
+        Dense columns are standardised. Sparse rows are scaled by one factor, to a mean squared
+        norm of 1.
         """
         if isinstance(X, np.ndarray):
             scale, shift = column_scaling(X)
@@ -90,7 +91,7 @@ class Normalize(nn.Module):
     def forward(self, x: torch.Tensor | SparseRows) -> torch.Tensor | SparseRows:
         """Return the normalised rows, flattened."""
         if isinstance(x, SparseRows):
-            if self.scale.ndim:  # dense in training, sparse now
+            if self.scale.ndim:  # the training rows were dense
                 return self.forward(x.to_dense())
             return x._replace(values=self.dropout(x.values * self.scale))
         flat: torch.Tensor = x.flatten(1).float()

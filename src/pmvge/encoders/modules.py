@@ -1,4 +1,4 @@
-r"""The maps :math:`f^{(d)}` from data vectors to the shared space, one per view.
+r"""The maps :math:`f^{(d)}` from features to vectors, one per view.
 
 ``mlp``, ``linear``, ``lookup`` (featureless views), ``identity`` (fixed), or any ``nn.Module``.
 """
@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional
 
 from pmvge.encoders.layers import Affine, Dropout, Normalize
-from pmvge.encoders.row_table import RowTable
+from pmvge.encoders.lazy_rows import LazyRows
 from pmvge.encoders.specs import ACTIVATIONS, EncoderSpec
 from pmvge.errors import ParameterError
 from pmvge.graph import SparseRows
@@ -21,8 +21,8 @@ from pmvge.graph import SparseRows
 class MLP(nn.Module):
     r""":math:`f(x) = \sigma_o(\psi_L^\top \sigma(\dots \sigma(\psi_1^\top x)))`, with biases.
 
-    Batch normalisation stands between a hidden layer's product and its activation, dropout after.
-    Without hidden layers this is the linear model.
+    Each hidden layer applies, in this order, the product, batch normalisation, the activation and
+    dropout. Without hidden layers this is the linear model.
     """
 
     def __init__(self, n_in: int, n_out: int, spec: EncoderSpec, *, sparse: bool) -> None:
@@ -50,26 +50,26 @@ class MLP(nn.Module):
         return y
 
 
-class Lookup(nn.Embedding, RowTable):
-    """One free vector per node, for a featureless view: :math:`f(e_i) = \\psi_i`."""
+class Lookup(nn.Embedding, LazyRows):
+    """One free vector per entity of a featureless view: :math:`f(e_i) = \\psi_i`."""
 
-    by_rows = True
+    accessed_by_row = True
 
     def __init__(self, n: int, n_out: int) -> None:
         super().__init__(n, n_out)
-        nn.init.normal_(self.weight, std=0.01)  # small: a few steps turn a vector where it belongs
+        nn.init.normal_(self.weight, std=0.01)  # small: few steps can change its direction
 
     def forward(self, index: torch.Tensor) -> torch.Tensor:
-        """Return the vectors of nodes."""
-        table, place = self.table(index)
-        return functional.embedding(place, table)
+        """Return the vectors of the entities at positions ``index``."""
+        weight, position = self.rows_at(index)
+        return functional.embedding(position, weight)
 
 
 class Identity(nn.Module):
-    """The data vectors themselves, fixed."""
+    """The features as vectors, without parameters."""
 
     def forward(self, x: torch.Tensor | SparseRows) -> torch.Tensor:
-        """Return the rows as they are."""
+        """Return the rows, flattened and dense."""
         return x.to_dense() if isinstance(x, SparseRows) else x.flatten(1).float()
 
 
@@ -82,12 +82,12 @@ def build_encoder(
     sparse: bool,
     n_out: int,
 ) -> nn.Module:
-    """Build a view's encoder from a spec without gaps."""
+    """Build a view's encoder from a spec without gaps; raise ParameterError if it does not fit."""
     spec.check(where)
     if row_shape is None or spec.kind == "lookup":
         if row_shape is not None:
             raise ParameterError(
-                f"{where}: 'lookup' is for featureless views, this one has features"
+                f"{where}: 'lookup' is for featureless views, but this one has features"
             )
         if spec.kind != "lookup":
             raise ParameterError(
@@ -107,6 +107,6 @@ def build_encoder(
 
 
 def batch_norms(encoder: nn.Module) -> list[nn.Module]:
-    """The batch normalisation layers inside, which cannot train on a single row."""
+    """Return the batch normalisation layers of an encoder, which cannot train on one row."""
     kinds = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
     return [module for module in encoder.modules() if isinstance(module, kinds)]

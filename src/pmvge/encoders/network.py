@@ -19,7 +19,7 @@ from pmvge.similarities import build_similarity
 
 
 class MultiViewEncoder(nn.Module):
-    r"""All encoders and the similarity: (view, rows) to embeddings :math:`y`."""
+    r"""The encoders of all views and the similarity: maps (view, rows) to vectors :math:`y`."""
 
     def __init__(
         self,
@@ -29,9 +29,9 @@ class MultiViewEncoder(nn.Module):
         similarity: str,
     ) -> None:
         super().__init__()
-        # One deep copy of all: modules stay the user's own, and two views of one module share it.
+        # Modules that were passed in stay unchanged. One deep copy of all keeps what they share.
         modules = copy.deepcopy({v: c for v, c in choices.items() if isinstance(c, nn.Module)})
-        self._position: dict[str, int] = {}  # by number: a module's name may not hold a dot
+        self._position: dict[str, int] = {}  # a view's name may contain a dot, a module's may not
         self.encoders = nn.ModuleList()
         for view in sorted(choices, key=lambda v: _owner(v, choices) != v):  # owners first
             owner = _check_owner(view, choices, schemas)
@@ -56,27 +56,27 @@ class MultiViewEncoder(nn.Module):
 
     @property
     def views(self) -> tuple[str, ...]:
-        """The views that it encodes."""
+        """The names of the views."""
         return tuple(self._position)
 
-    def of(self, view: str) -> nn.Module:
-        """The encoder of a view."""
+    def encoder_of(self, view: str) -> nn.Module:
+        """Return the encoder of a view."""
         return self.encoders[self._position[view]]
 
     def forward(self, view: str, x: Any) -> torch.Tensor:
-        """Embed rows (or, for a featureless view, positions): (n, ...) to (n, K)."""
-        encoder = self.of(view)
+        """Return the vectors (n, K) of rows (n, ...), or of positions in a featureless view."""
+        encoder = self.encoder_of(view)
         if isinstance(x, SparseRows) and not isinstance(encoder, MLP | Identity):
-            x = x.to_dense()  # a module of the user's: the batch alone becomes dense
+            x = x.to_dense()  # user-defined modules take dense rows, one batch at a time
         f = encoder(x)
-        if f.dtype is torch.bfloat16:  # only the encoder's products are in low precision
+        if f.dtype is torch.bfloat16:  # low precision is for the encoder's products only
             f = f.float()
         y: torch.Tensor = self.similarity(f)
         return y
 
 
 def _owner(view: str, choices: Mapping[str, Choice]) -> str:
-    """The view whose encoder this one uses: itself, unless it shares."""
+    """Return the view whose encoder this view uses: itself, unless it shares."""
     choice = choices[view]
     if isinstance(choice, EncoderSpec):
         return choice.shared_with or view
@@ -86,6 +86,7 @@ def _owner(view: str, choices: Mapping[str, Choice]) -> str:
 def _check_owner(
     view: str, choices: Mapping[str, Choice], schemas: Mapping[str, ViewSchema]
 ) -> str:
+    """Return the owner of a view's encoder; raise ParameterError if it cannot be shared."""
     owner = _owner(view, choices)
     choice = choices[view]
     if isinstance(choice, nn.Module) or choice.shared_with is None:
@@ -108,9 +109,9 @@ def _check_owner(
 def set_input_scale(
     network: MultiViewEncoder, graph: MultiViewGraph, choices: Mapping[str, Choice]
 ) -> None:
-    """Give the built-in encoders the shift and scale of their training rows."""
+    """Set the input shift and scale of the built-in encoders from the rows of a graph."""
     for view, choice in choices.items():
-        encoder, X = network.of(view), graph.views[view]
+        encoder, X = network.encoder_of(view), graph.views[view]
         if not isinstance(choice, EncoderSpec) or choice.shared_with or not choice.standardize:
             continue
         if isinstance(encoder, MLP) and X is not None:

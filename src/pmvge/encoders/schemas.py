@@ -11,21 +11,21 @@ from pmvge.graph import Features, MultiViewGraph
 
 @dataclass(frozen=True)
 class ViewSchema:
-    """What a view's rows look like, without the rows."""
+    """The number and shape of a view's rows."""
 
     n: int
     row_shape: tuple[int, ...] | None  # None: featureless
     sparse: bool
 
     def describe(self) -> str:
-        """The rows in words."""
+        """Return a short description of the features, such as "1433, sparse"."""
         if self.row_shape is None:
             return "none"
         return f"{' x '.join(map(str, self.row_shape))}{', sparse' if self.sparse else ''}"
 
 
 def schemas_of(graph: MultiViewGraph) -> dict[str, ViewSchema]:
-    """The schema of every view."""
+    """Return the schema of every view."""
     return {
         view: ViewSchema(n, graph.input_shape(view), not is_dense(graph.views[view]))
         for view, n in graph.sizes.items()

@@ -22,7 +22,7 @@ KINDS = ("mlp", "linear", "lookup", "identity")
 
 @dataclass(frozen=True)
 class EncoderSpec:
-    """How to build a view's encoder. What is None is taken from the estimator's settings.
+    """The description of a view's encoder. None means the estimator's parameter of that name.
 
     Parameters
     ----------
@@ -31,7 +31,8 @@ class EncoderSpec:
     hidden_sizes, activation, output_activation, batch_norm, dropout, input_dropout, standardize
         As in :class:`pmvge.PMvGE`, for this view only.
     shared_with
-        Name of a view of the same dimension whose encoder this view uses; then nothing else counts.
+        Name of a view of the same dimension whose encoder this view uses; the other fields are
+        then ignored.
     """
 
     kind: str | None = None
@@ -45,12 +46,12 @@ class EncoderSpec:
     shared_with: str | None = None
 
     def or_else(self, defaults: EncoderSpec) -> EncoderSpec:
-        """This spec with its gaps filled from ``defaults``."""
+        """Return this spec with every None replaced by the value of ``defaults``."""
         gaps = [f.name for f in fields(self) if getattr(self, f.name) is None]
         return replace(self, **{name: getattr(defaults, name) for name in gaps})
 
     def check(self, where: str) -> None:
-        """Raise ParameterError for a value that no encoder can have."""
+        """Raise ParameterError if a value is unknown or out of range."""
         choose("encoder", self.kind, KINDS, where)
         choose("activation", self.activation, ACTIVATIONS, where)
         choose("output_activation", self.output_activation, ACTIVATIONS, where)

@@ -1,13 +1,13 @@
-"""Scores of vectors on held-out links and labels."""
+"""Metrics of vectors on held-out links and labels."""
 
-from pmvge.evaluation.held_out import Results, evaluate_held_out
+from pmvge.evaluation.held_out import Results, evaluate_held_out, overall
 from pmvge.evaluation.metrics import (
     expected_over_observed,
     link_auc,
     link_average_precision,
     poisson_deviance,
 )
-from pmvge.evaluation.ranking import evaluate_links, overall
+from pmvge.evaluation.ranking import evaluate_links
 from pmvge.evaluation.tasks import classification_accuracy, clustering_nmi, link_prediction
 
 __all__ = [

@@ -1,16 +1,26 @@
-"""Held-out links of all view pairs against embeddings: one table of results."""
+"""Evaluation of vectors on the held-out links of all view pairs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from numpy.typing import NDArray
 
-from pmvge.evaluation.ranking import evaluate_links, overall
+from pmvge.evaluation.ranking import evaluate_links
 from pmvge.graph import Links, Pair
 
 Results = dict[str, dict[str, Any]]  # {"pairs": {"users,films": {...}}, "overall": {...}}
+# The count that weights each metric in a mean over view pairs.
+MEAN_WEIGHTS = {
+    "roc_auc": "links",
+    "average_precision": "links",
+    "recall": "queries",
+    "ndcg": "queries",
+    "poisson_deviance": "pairs",
+    "expected_over_observed": "observed",
+}
 
 
 def evaluate_held_out(
@@ -24,26 +34,32 @@ def evaluate_held_out(
     k: int = 10,
     max_pairs: int = 10**8,
 ) -> Results:
-    r"""Judge the held-out links of every view pair, and of all together.
+    """Evaluate vectors on the held-out links of every view pair, and over all of them.
 
     Parameters
     ----------
     Y
-        Embeddings of each view.
+        Vectors of each view.
     log_alpha
-        :math:`\log\alpha` of each view pair.
+        The logarithm of alpha of each view pair.
     held_out
-        The links to foretell; pairs without any are left out.
+        Held-out links of each view pair; pairs without links are skipped.
     known
-        Links that are not judged, those of the training.
+        Links of the training, which are not evaluated.
     weights
-        The total weight that alpha was computed from, by pair.
+        The total weight that alpha was computed from, for each view pair.
     exposure
-        The held-out weight to expect where the model expects 1. By default the total weight held
-        out (known pairs included) over the total weight alpha was computed from: of a Poisson
-        number of events, a part drawn at random carries that share of every expected weight.
+        Held-out weight per unit of expected weight. By default the total held-out weight (with
+        links that are also in ``known``) divided by the total weight that alpha was computed from:
+        a random part of a Poisson number of events has this share of every expected weight.
     k, max_pairs
         See :func:`~pmvge.evaluation.ranking.evaluate_links`.
+
+    Returns
+    -------
+    results
+        ``{"pairs": {"users,films": metrics}, "overall": metrics}``. The metrics of a pair include
+        its exposure.
     """
     pairs: dict[str, dict[str, Any]] = {}
     shares: dict[str, float] = {}
@@ -64,6 +80,28 @@ def evaluate_held_out(
             max_pairs=max_pairs,
         )
     return {
-        "pairs": {pair: {**one, "exposure": shares[pair]} for pair, one in pairs.items()},
+        "pairs": {pair: {**metrics, "exposure": shares[pair]} for pair, metrics in pairs.items()},
         "overall": overall(pairs),
     }
+
+
+def overall(pairs: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Combine the results of several view pairs: sum counts, and average metrics.
+
+    ``roc_auc`` and ``average_precision`` are weighted by links, ``recall`` and ``ndcg`` by queries,
+    and ``poisson_deviance`` by pairs; ``expected_over_observed`` is a ratio of totals. NaNs are
+    skipped.
+    """
+    names = list(dict.fromkeys(name for results in pairs.values() for name in results))
+    together: dict[str, float] = {}
+    for name in names:
+        found = [results for results in pairs.values() if name in results]
+        weight = MEAN_WEIGHTS.get(name.partition("@")[0])
+        if weight is None:
+            together[name] = sum(results[name] for results in found)
+            continue
+        found = [results for results in found if not math.isnan(results[name])]
+        total = sum(results[weight] for results in found)
+        parts = [results[name] * results[weight] for results in found]
+        together[name] = math.fsum(parts) / total if found else math.nan
+    return together

@@ -1,4 +1,4 @@
-"""Embeddings to metrics: the tasks of the paper's section 6, and link prediction."""
+"""Evaluation tasks: classification and clustering (the paper's section 6), link prediction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def classification_accuracy(
     *,
     C: float = 1.0,
 ) -> float:
-    """Task 1: accuracy of LIBLINEAR's one-vs-rest logistic regression on embeddings."""
+    """Return the accuracy of LIBLINEAR's one-vs-rest logistic regression on vectors (task 1)."""
     classifier = OneVsRestClassifier(LogisticRegression(solver="liblinear", C=C, random_state=0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -34,13 +34,13 @@ def classification_accuracy(
 
 
 def clustering_nmi(Y: NDArray[Any], labels: NDArray[Any], *, random_state: int = 0) -> float:
-    """Task 2: normalised mutual information of k-means clusters and classes."""
+    """Return the normalised mutual information of k-means clusters and labels (task 2)."""
     k_means = KMeans(n_clusters=len(np.unique(labels)), n_init=10, random_state=random_state)
     return float(normalized_mutual_info_score(labels, k_means.fit_predict(Y)))
 
 
 def link_prediction(links: Links, mu: NDArray[Any]) -> dict[str, float]:
-    """How well expected weights mu (n, m) tell linked from unlinked pairs, and their total."""
+    """Return ROC AUC, average precision and calibration of expected weights mu (n, m)."""
     W = links.matrix().toarray()
     if links.within:
         upper = np.triu_indices(len(W), k=1)

@@ -1,9 +1,15 @@
-"""The paper's experiments: recipes, runs that can be resumed, pages of results."""
+"""The paper's experiments: recipes, runs that can be resumed, and pages of results."""
 
 from pmvge.experiments.base import Experiment, Job, Table
 from pmvge.experiments.methods import METHODS, TABLE, Card, card, cards
 from pmvge.experiments.recipe import Recipe, load_recipe, recipe_names
-from pmvge.experiments.report import SIMULATED, Finding, markdown, read_finding, write_findings
+from pmvge.experiments.results_page import (
+    SIMULATED,
+    ExperimentReport,
+    read_experiment_report,
+    to_markdown,
+    write_experiment_reports,
+)
 from pmvge.experiments.runs import ORDER, make, missing_jobs, run, write_results
 
 __all__ = [
@@ -13,7 +19,7 @@ __all__ = [
     "TABLE",
     "Card",
     "Experiment",
-    "Finding",
+    "ExperimentReport",
     "Job",
     "Recipe",
     "Table",
@@ -21,11 +27,11 @@ __all__ = [
     "cards",
     "load_recipe",
     "make",
-    "markdown",
     "missing_jobs",
-    "read_finding",
+    "read_experiment_report",
     "recipe_names",
     "run",
-    "write_findings",
+    "to_markdown",
+    "write_experiment_reports",
     "write_results",
 ]

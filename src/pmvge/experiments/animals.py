@@ -1,4 +1,4 @@
-"""The data of section 6.2: images, real or simulated, attributes, and which image has which."""
+"""Data of section 6.2: real or simulated images, attributes, and the links between them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ Array = NDArray[Any]
 Index = NDArray[np.int64]
 IMAGE, ATTRIBUTE = "image", "attribute"
 SEED = 2018  # of the simulated images
-VECTORS = {  # where, in the data folder, and how to get it: no checksums are known, so by hand
-    "word2vec": ("awa/attribute_word2vec_300d.txt", "make it of lines 'attribute v1 ... v300'"),
+# Path in the data folder, and how to get the file: without a checksum it is not downloaded.
+VECTORS = {
+    "word2vec": ("awa/attribute_word2vec_300d.txt", "write it with lines 'attribute v1 ... v300'"),
     "glove": (
         "glove/glove.6B.300d.txt",
         "get glove.6B.zip from https://nlp.stanford.edu/projects/glove/, unpack it",
@@ -31,16 +32,16 @@ VECTORS = {  # where, in the data folder, and how to get it: no checksums are kn
 
 @dataclass(frozen=True, eq=False)
 class Animals:
-    """The two views and what links them."""
+    """Images and attributes, and which classes have which attributes."""
 
     images: NDArray[np.float32]  # (n, p)
     labels: Index  # (n,) classes
     has: NDArray[np.bool_]  # (classes, attributes)
     vectors: NDArray[np.float32]  # (attributes, 300)
-    chances: NDArray[np.float64] | None = None  # (n, classes), if the images are simulated
+    chances: NDArray[np.float64] | None = None  # (n, classes), of simulated images
 
     def graph(self, rows: Index, images: Array) -> MultiViewGraph:
-        """Some images, given as vectors, and all attributes."""
+        """Return the graph of some images, with these features, and all attributes."""
         W = sparse.csr_array(self.has[self.labels[rows]].astype(np.float64))
         views = {IMAGE: images, ATTRIBUTE: self.vectors}
         return MultiViewGraph(views, {(IMAGE, ATTRIBUTE): W}, {IMAGE: rows})
@@ -49,12 +50,15 @@ class Animals:
 def load_animals(
     data: Path | None, *, images: str, vectors: str, per_class: int, noise: float | None, seed: int
 ) -> Animals:
-    """Real images ("awa1" or "awa2"), or simulated ones if there is a noise level."""
+    """Load real images ("awa1" or "awa2"), or simulate them if there is a noise level.
+
+    Raises InputError if a file is missing.
+    """
     root = data_folder() if data is None else Path(data)
     return _load(root, images, vectors, per_class, noise, seed)
 
 
-@lru_cache(maxsize=3)  # read, or drawn, once in a process
+@lru_cache(maxsize=3)  # read or drawn once per process
 def _load(
     root: Path, images: str, vectors: str, per_class: int, noise: float | None, seed: int
 ) -> Animals:
@@ -74,13 +78,13 @@ def _load(
 def simulate_images(
     level: ClassLevel, noise: float, per_class: int
 ) -> tuple[NDArray[np.float32], Index, NDArray[np.float64]]:
-    r"""Feature vectors of images that do not exist, their classes, and :math:`P(c \mid z)`.
+    r"""Return features of simulated images, their classes, and :math:`P(c \mid z)`.
 
     .. math:: z = a_c + s e, \quad h = \tanh(A z), \quad x = \max(0, B h + b)
 
-    with :math:`a_c` the class's strengths / 100 (unknown: 0), :math:`e \sim N(0, I)`, A (512, 85)
-    ~ N(0, 4/85), B (4096, 512) ~ N(0, 1/512), b ~ N(0, 0.01), drawn in the order A, B, b, e. At
-    every noise level s they are the same.
+    with :math:`a_c` the class's strengths / 100 (missing: 0), :math:`e \sim N(0, I)`, A (512, 85)
+    ~ N(0, 4/85), B (4096, 512) ~ N(0, 1/512), b ~ N(0, 0.01), drawn in the order A, B, b, e. They
+    are the same at every noise level s.
     """
     a = np.nan_to_num(level.strength) / 100
     C, q = a.shape

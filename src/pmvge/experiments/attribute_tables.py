@@ -1,4 +1,4 @@
-"""What task 3 found: a table with a column for each case, goals, and a figure over the noise."""
+"""Results of task 3: a table with a column for each case, goals, and a figure over the noise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plotly.colors import qualitative
 from plotly.graph_objects import Figure, Scatter
 from plotly.subplots import make_subplots
 
-from pmvge.experiments.base import Drawing, Goal, Table
+from pmvge.experiments.base import Goal, Plot, Table
 from pmvge.experiments.comparison import spread
 
 COLOURS = qualitative.D3 + qualitative.Set2
@@ -18,7 +18,7 @@ COLOURS = qualitative.D3 + qualitative.Set2
 
 @dataclass(frozen=True)
 class Case:
-    """(A) or (B), and the noise level of simulated images."""
+    """A setting, "A" or "B", and the noise level of simulated images."""
 
     setting: str
     noise: float | None = None
@@ -28,16 +28,16 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Found:
-    """Average precisions in percent, one a repetition, of each method in each case."""
+class AttributeScores:
+    """Average precisions in percent by repetition, of each method in each case."""
 
     cases: Sequence[Case]
     labels: Sequence[str]
-    values: Mapping[tuple[str, Case], Sequence[float]]  # no entry: the method cannot do the case
-    bound: Sequence[str]  # labels that are no methods, but bounds
+    values: Mapping[tuple[str, Case], Sequence[float]]  # no key: the method cannot do the case
+    upper_bounds: Sequence[str]  # labels of bounds, which are not methods
 
     def table(self, title: str) -> Table:
-        """A row a method, a column a case."""
+        """Return a table with a row for each method and a column for each case."""
         rows = [
             [label, *(self._cell(self.values.get((label, case))) for case in self.cases)]
             for label in self.labels
@@ -50,47 +50,51 @@ class Found:
         return "–" if values is None else spread(list(values))
 
     def mean(self, label: str, case: Case) -> float | None:
-        """Of those that did not diverge; None if there is nothing."""
+        """Return the mean over fits that did not diverge; None if there are none."""
         values = [v for v in self.values.get((label, case), ()) if not np.isnan(v)]
         return float(np.mean(values)) if values else None
 
     def goals(self, ours: str, largest_gap: float) -> list[Goal]:
-        """Ours at or above every other method, and its (B) not far below its (A)."""
+        """Return goals: ``ours`` is at least as good as all others, and (B) is close to (A)."""
         goals, means = [], {}
         for case in self.cases:
-            mine = self.mean(ours, case)
+            own = self.mean(ours, case)
             others = {
                 label: mean
                 for label in self.labels
-                if label not in (ours, *self.bound) and (mean := self.mean(label, case)) is not None
+                if label not in (ours, *self.upper_bounds)
+                and (mean := self.mean(label, case)) is not None
             }
-            if mine is None or not others:
+            if own is None or not others:
                 continue
-            means[case] = mine
-            other = max(others, key=lambda label: others[label])
-            wanted = f"at or above every other method: {other}, {others[other]:.1f}"
+            means[case] = own
+            best = max(others, key=lambda label: others[label])
+            wanted = f"at least as good as the best other method: {best}, {others[best]:.1f}"
             values = self.values[ours, case]
-            met = bool(np.mean(values) >= others[other])  # no, if one of them diverged
+            met = bool(np.mean(values) >= others[best])  # False if one of them diverged
             goals.append(Goal(f"{ours} {case}", wanted, spread(list(values)), met))
         for case, mean in means.items():
-            above = replace(case, setting="A")
-            if case.setting == "B" and above in means:
-                gap = means[above] - mean
+            case_a = replace(case, setting="A")
+            if case.setting == "B" and case_a in means:
+                gap = means[case_a] - mean
                 wanted = f"at most {largest_gap:g} points below"
-                what = f"(B) of {ours} against its {above}"
+                what = f"{ours} {case} against {case_a}"
                 goals.append(Goal(what, wanted, f"{gap:.1f} below", gap <= largest_gap))
         return goals
 
-    def drawings(self) -> list[Drawing]:
-        """Average precision against the noise level, if there are several."""
+    def plots(self) -> list[Plot]:
+        """Return a figure of average precision against noise, if there are several levels."""
         levels = list(dict.fromkeys(case.noise for case in self.cases))
         settings = list(dict.fromkeys(case.setting for case in self.cases))
         if len(levels) < 2 or not any(self.values.values()):
             return []
         figure: Figure = make_subplots(
-            1, len(settings), shared_yaxes=True, subplot_titles=[f"({one})" for one in settings]
+            1,
+            len(settings),
+            shared_yaxes=True,
+            subplot_titles=[f"({setting})" for setting in settings],
         )
-        named = set()
+        in_legend = set()
         for k, label in enumerate(self.labels):
             for column, setting in enumerate(settings, start=1):
                 means = [self.mean(label, Case(setting, noise)) for noise in levels]
@@ -101,18 +105,18 @@ class Found:
                     y=means,
                     name=label,
                     legendgroup=label,
-                    showlegend=label not in named,
+                    showlegend=label not in in_legend,
                     line={
-                        "dash": "dot" if label in self.bound else "solid",
+                        "dash": "dot" if label in self.upper_bounds else "solid",
                         "color": COLOURS[k % len(COLOURS)],
                     },
                     mode="lines+markers",
                 )
-                named.add(label)
+                in_legend.add(label)
                 figure.add_trace(line, 1, column)
         figure.update_layout(template="plotly_white", height=420)
-        figure.update_xaxes(title_text="noise s of the simulated images")
+        figure.update_xaxes(title_text="noise s")
         figure.update_yaxes(title_text="average precision (%)", col=1)
-        caption = "Average precision against the noise of the simulated images. Dotted: what the "
-        caption += "posterior of the class would reach if what the image was drawn from were known."
-        return [Drawing(caption, figure)]
+        caption = "Average precision against the noise of the simulated images. Dotted: ranking by "
+        caption += "the posterior of the class given the latent vector of the image."
+        return [Plot(caption, figure)]

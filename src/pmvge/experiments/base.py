@@ -1,15 +1,14 @@
-"""What an experiment is: jobs that can be run apart, and a summary of what they found.
+"""Base class of experiments: independent jobs, and a summary of their results.
 
-A job is a pure function of the recipe and its own name: it may run in any process, at any time, in
-any order, and gives the same numbers. What jobs return is plain data, kept as JSON; the summary
-makes tables and figures of it.
+A job is a pure function of the recipe and its own name. Jobs give the same numbers in any process
+and in any order. They return JSON values; the summary turns these into tables and figures.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,20 +24,20 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Job:
-    """One piece of work: which row it belongs to, and which repetition or point it is."""
+    """A unit of work: one row of the results, and one repetition or point of it."""
 
-    row: str  # a method, or a setting of the experiment
-    column: str  # a repetition, a size, a dimension
+    row: str  # a method, or a variant of the experiment
+    column: str  # a repetition, a size or a dimension
 
     @property
     def key(self) -> str:
-        """A name that is unique in the experiment."""
+        """A name that is unique within the experiment."""
         return f"{self.row}/{self.column}"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under a caption."""
+    """A table of results: rows of text under a caption."""
 
     caption: str
     columns: Sequence[str]
@@ -46,8 +45,8 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """A figure and what it shows."""
+class Plot:
+    """A figure with its caption."""
 
     caption: str
     figure: Figure
@@ -55,7 +54,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Goal:
-    """What was hoped for, what came, and whether that is enough."""
+    """A target, the result, and whether the result meets the target."""
 
     what: str
     wanted: str
@@ -65,19 +64,19 @@ class Goal:
 
 @dataclass(frozen=True)
 class Summary:
-    """What all jobs together say."""
+    """Tables, figures and goals of all results."""
 
     tables: Sequence[Table] = ()
-    drawings: Sequence[Drawing] = ()
+    plots: Sequence[Plot] = ()
     goals: Sequence[Goal] = ()
-    remarks: Sequence[str] = field(default_factory=tuple)
 
 
 class Experiment(ABC):
     """An experiment with the settings of a recipe."""
 
-    options: ClassVar[Mapping[str, Any]] = {}  # what ``[options]`` may hold, and its defaults
-    judging: ClassVar[tuple[str, ...]] = ()  # those that say what to think of results
+    options: ClassVar[Mapping[str, Any]] = {}  # keys of ``[options]``, with defaults
+    # Options that change the summary only: results do not depend on them.
+    summary_options: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self, recipe: Recipe, data: Path | None = None, workspace: Path | None = None
@@ -85,39 +84,46 @@ class Experiment(ABC):
         for key in recipe.options:
             choose("option", key, self.options, f"recipe {recipe.name!r}")
         self.recipe = recipe
-        self.data = data  # the data folder; None: the default one
-        self.workspace = workspace  # where a job may keep what it needs to go on; None: nowhere
+        self.data = data  # the data folder; None: the default folder
+        self.workspace = (
+            workspace  # folder for unfinished searches and cached fits; None: not stored
+        )
         self.settings: dict[str, Any] = {**self.options, **recipe.options}
 
     @abstractmethod
     def jobs(self) -> list[Job]:
-        """All jobs, in the order in which they should be run."""
+        """Return all jobs in the order in which to run them."""
 
     def fingerprint(self, job: Job) -> str:
-        """Of all that the result of a job depends on: one with another is not used again."""
+        """Return a hash of everything that the result of a job depends on.
+
+        A stored result with another fingerprint is not used.
+        """
         return self.recipe.fingerprint(*self.identity)
 
     @cached_property
     def identity(self) -> list[Any]:
-        """What all jobs depend on, beside the recipe: options, data, and the package."""
-        used = {name: value for name, value in self.settings.items() if name not in self.judging}
+        """What all jobs depend on besides the recipe: options, data, and package version."""
+        used = {
+            name: value for name, value in self.settings.items() if name not in self.summary_options
+        }
         return [used, self.data_digest(), __version__]
 
     def data_digest(self) -> str:
-        """A name for the content of data that are read from disk; "" if none are."""
+        """Return a hash of the data that are read from disk; "" if there are none."""
         return ""
 
     def is_result(self, result: Any) -> bool:
-        """Whether this is what ``run`` returns, and not something damaged."""
+        """Return whether a stored result has the form of what ``run`` returns."""
         return isinstance(result, dict) and bool(result)
 
-    def check(self) -> None:  # noqa: B027  (most need nothing)
-        """Raise InputError if data that it needs are not there."""
+    def check(self) -> None:  # noqa: B027  (most need no data)
+        """Raise InputError if data are missing."""
 
     @abstractmethod
     def run(self, job: Job) -> Result:
-        """The result of one job."""
+        """Run one job and return its result."""
 
     @abstractmethod
     def summarize(self, results: Mapping[Job, Result]) -> Summary:
-        """Tables and figures of what has been found; some jobs may not have been run yet."""
+        """Return tables, figures and goals of the results; jobs may be missing."""

@@ -1,10 +1,11 @@
-r"""Section 3.6 and supplement C: linear PMvGE comes to CDMCA as the signal weakens.
+r"""Section 3.6 and supplement C: linear PMvGE approaches CDMCA as the signal weakens.
 
 To second order around g = 0 the likelihood of linear PMvGE is maximised by the modified CDMCA with
 scaled axes, :math:`\hat\psi = \psi_{CDMCA} \Gamma^{1/2}`, :math:`\gamma_k = \lambda_k / \alpha_0`.
-Weights stand at their expectation :math:`\mu = \exp(s^2 \langle \psi^\top x, \psi^\top x'\rangle)`,
-for signals s from strong to weak, so that nothing but the curvature of exp, and the terms i = j
-that supplement C adds, stands between the closed form and the numerical maximum.
+Weights are set to their expectation
+:math:`\mu = \exp(s^2 \langle \psi^\top x, \psi^\top x'\rangle)`, for signals s from strong to weak.
+The closed form then differs from the numerical maximum only by the curvature of exp and by the
+terms i = j that supplement C adds.
 """
 
 from __future__ import annotations
@@ -21,27 +22,27 @@ from scipy.linalg import subspace_angles
 from torch import nn
 
 from pmvge.baselines import leading_axes
-from pmvge.experiments.base import Drawing, Experiment, Goal, Job, Result, Summary, Table
+from pmvge.experiments.base import Experiment, Goal, Job, Plot, Result, Summary, Table
 from pmvge.graph import MultiViewGraph
 from pmvge.model import PMvGE
 from pmvge.pages import HUES
 
 Array = NDArray[np.float64]
-CLOSE = 2.0  # degrees
+MAX_ANGLE = 2.0  # degrees, the goal at the weakest signal
 ANGLES = (
-    "The largest angle between what the maximum likelihood estimate of linear PMvGE spans and what "
-    "the modified CDMCA spans: a point is a repetition, a line joins the medians. What is left for "
-    "weak signals is due to the terms i = j, which fade as n grows."
+    "The largest angle between the subspaces of the maximum likelihood estimate of linear PMvGE "
+    "and of the modified CDMCA. Points are repetitions, lines join the medians. The angle that "
+    "remains for weak signals is due to the terms i = j; it decreases with n."
 )
 DISTANCES = (
-    "The same for the similarities g, so with the axes scaled by √γ. Dotted: the closed form of "
-    "supplement C, whose added terms i = j pull every γ down by 1, too far where s²n is small. "
-    "Solid: the same with wᵢᵢ = α₀ instead of 0, which leaves the axes and makes γ one larger."
+    "Relative distance of the similarities g, with the axes scaled by √γ. Dotted: the closed form "
+    "of supplement C; its terms i = j reduce every γ by 1, which is too much where s²n is small. "
+    "Solid: the same with wᵢᵢ = α₀ instead of 0, which keeps the axes and increases γ by 1."
 )
 
 
 class WeakSignals(Experiment):
-    """Jobs are sizes times repetitions; each goes through all strengths of the signal."""
+    """One job for each size and repetition; a job uses all strengths of the signal."""
 
     options: ClassVar[Mapping[str, Any]] = {
         "sizes": [100, 300],
@@ -52,7 +53,7 @@ class WeakSignals(Experiment):
     }
 
     def jobs(self) -> list[Job]:
-        """Repetition after repetition."""
+        """Return the jobs by repetition."""
         return [
             Job(f"{n} nodes", str(repetition))
             for repetition in range(self.recipe.repetitions)
@@ -60,23 +61,27 @@ class WeakSignals(Experiment):
         ]
 
     def run(self, job: Job) -> Result:
-        """Both solutions at every strength."""
+        """Compare both solutions at every strength."""
         started = time.perf_counter()
         n, seed = int(job.row.split()[0]), [self.recipe.seed, int(job.column)]
         rng = np.random.default_rng([*seed, n])
         p, K = self.settings["columns"], self.settings["n_components"]
-        X = rng.exponential(size=(n, p))  # skewed: with normal vectors the two agree far too soon
+        X = rng.exponential(
+            size=(n, p)
+        )  # skewed: for normal vectors the solutions agree even for strong signals
         X -= X.mean(axis=0)
         psi = np.linalg.qr(rng.normal(size=(p, K)))[0] * np.linspace(1.0, 0.8, K)
         start = rng.normal(size=(p, K))
-        found = [self.compare(X, s * psi, 0.1 * s * start, s) for s in self.settings["strengths"]]
+        compared = [
+            self.compare(X, s * psi, 0.1 * s * start, s) for s in self.settings["strengths"]
+        ]
         return {
-            **{key: [one[key] for one in found] for key in ("angle", "paper", "neutral")},
+            **{key: [c[key] for c in compared] for key in ("angle", "paper", "neutral")},
             "seconds": time.perf_counter() - started,
         }
 
     def compare(self, X: Array, psi: Array, start: Array, strength: float) -> dict[str, float]:
-        """Numerical maximum likelihood beside the closed form, and that beside CDMCA."""
+        """Return the angle and the distances between the numerical maximum and the closed form."""
         Y = X @ psi
         graph = MultiViewGraph({"node": X}, {("node", "node"): np.triu(np.exp(Y @ Y.T), 1)})
         linear = nn.Linear(len(psi), psi.shape[1], bias=False)
@@ -90,7 +95,7 @@ class WeakSignals(Experiment):
             learning_rate=0.06 * strength,
             schedule="cosine",
             patience=None,
-            random_state=0,  # nothing is drawn
+            random_state=0,  # not used: nothing is sampled
             progress=False,
         ).fit(graph)
         y = model.embeddings_["node"].astype(np.float64)
@@ -102,23 +107,23 @@ class WeakSignals(Experiment):
         }
 
     def summarize(self, results: Mapping[Job, Result]) -> Summary:
-        """Angles and distances against the strength of the signal."""
+        """Return angles and distances against the strength of the signal."""
         strengths, angles, distances = self.settings["strengths"], Figure(), Figure()
         rows, goals = [], []
         for color, n in zip(HUES, self.settings["sizes"], strict=False):
-            label = f"{n} nodes"
-            mine = [result for job, result in results.items() if job.row == label]
-            if not mine:
+            label = f"{n} entities"
+            repetitions = [result for job, result in results.items() if job.row == f"{n} nodes"]
+            if not repetitions:
                 continue
             median = {
-                key: np.median([r[key] for r in mine], axis=0).tolist()
+                key: np.median([r[key] for r in repetitions], axis=0).tolist()
                 for key in ("angle", "paper", "neutral")
             }
             for s, angle, paper, neutral in zip(strengths, *median.values(), strict=True):
                 rows.append([label, f"{s:g}", f"{angle:.2f}", f"{paper:.3f}", f"{neutral:.3f}"])
             angles.add_scatter(
-                x=[s for _ in mine for s in strengths],
-                y=[value for result in mine for value in result["angle"]],
+                x=[s for _ in repetitions for s in strengths],
+                y=[value for result in repetitions for value in result["angle"]],
                 mode="markers",
                 marker={"color": color, "opacity": 0.35},
                 showlegend=False,
@@ -146,16 +151,16 @@ class WeakSignals(Experiment):
             "Numerical maximum likelihood against the closed form of supplement C: medians of "
             f"{max((int(job.column) for job in results), default=-1) + 1} repetitions"
         )
-        columns = ["nodes", "signal s", "angle (degrees)", "distance of g", "with wᵢᵢ = α₀"]
-        drawings = [Drawing(ANGLES, angles), Drawing(DISTANCES, distances)]
-        return Summary([Table(caption, columns, rows)], drawings if rows else [], goals)
+        columns = ["entities", "signal s", "angle (degrees)", "distance of g", "with wᵢᵢ = α₀"]
+        plots = [Plot(ANGLES, angles), Plot(DISTANCES, distances)]
+        return Summary([Table(caption, columns, rows)], plots if rows else [], goals)
 
 
 def closed_form(graph: MultiViewGraph, X: Array, K: int) -> tuple[Array, Array]:
-    r"""The axes of the modified CDMCA at the nodes, (n, K), and :math:`\gamma`, (K,).
+    r"""Return the coordinates of the modified CDMCA, (n, K), and :math:`\gamma`, (K,).
 
-    For the weakest signals :math:`\gamma < 0`, because of the terms i = j; ``CDMCA`` would leave
-    such axes out, but their directions are what is compared.
+    For the weakest signals :math:`\gamma < 0`, because of the terms i = j. ``CDMCA`` would leave
+    such axes out; here their directions are compared too.
     """
     axes = leading_axes(
         graph,
@@ -172,14 +177,14 @@ def closed_form(graph: MultiViewGraph, X: Array, K: int) -> tuple[Array, Array]:
 def _goal(label: str, angles: list[float]) -> Goal:
     return Goal(
         f"{label}: angle at the weakest signal",
-        f"below {CLOSE:g} degrees, and below that at the strongest",
+        f"below {MAX_ANGLE:g} degrees, and below the angle at the strongest signal",
         f"{angles[-1]:.2f} against {angles[0]:.1f}",
-        angles[-1] < min(CLOSE, angles[0]),
+        angles[-1] < min(MAX_ANGLE, angles[0]),
     )
 
 
 def distance(g: Array, g_numerical: Array) -> float:
-    """Of similarities i < j, in the norm and relative to the numerical ones."""
+    """Return the norm of the difference of similarities i < j, relative to ``g_numerical``."""
     above = np.triu_indices(len(g), 1)
     gap = np.linalg.norm((g - g_numerical)[above])
     return float(gap / np.linalg.norm(g_numerical[above]))

@@ -1,9 +1,9 @@
 r"""Section 3.7: a softmax network classifier is PMvGE with the classes as a second view.
 
 D = 2, view 2 the fixed one-hot class vectors :math:`e_1, \dots, e_C` under the identity, w = 1
-between :math:`x_i` and its own class; a vector is given the class with the largest
-:math:`\exp\langle f(x), e_j\rangle`. The plain classifier has the same network, the same first
-weights, optimiser, batch size and number of steps, and minimises the cross-entropy.
+between :math:`x_i` and its own class; the predicted class has the largest
+:math:`\exp\langle f(x), e_j\rangle`. The plain classifier has the same network, initial weights,
+optimiser, batch size and number of steps, and minimises the cross-entropy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from plotly.graph_objects import Figure
 from sklearn.datasets import load_digits
 from torch import nn
 
-from pmvge.experiments.base import Drawing, Experiment, Goal, Job, Result, Summary, Table
+from pmvge.experiments.base import Experiment, Goal, Job, Plot, Result, Summary, Table
 from pmvge.graph import MultiViewGraph
 from pmvge.model import PMvGE
 from pmvge.pages import HUES
@@ -30,7 +30,7 @@ Labels = NDArray[np.int64]
 
 
 class Classifier(Experiment):
-    """Jobs are splits of scikit-learn's digits; each fits both."""
+    """One job for each split of scikit-learn's digits; a job fits both classifiers."""
 
     options: ClassVar[Mapping[str, Any]] = {
         "test_fraction": 0.25,
@@ -41,11 +41,11 @@ class Classifier(Experiment):
     }
 
     def jobs(self) -> list[Job]:
-        """One a split."""
+        """Return one job for each split."""
         return [Job("digits", str(split)) for split in range(self.recipe.repetitions)]
 
     def run(self, job: Job) -> Result:
-        """Accuracies on the test part, and how often the two agree there."""
+        """Return the accuracies on the test part, and the share of equal predictions."""
         started = time.perf_counter()
         pixels, labels = load_digits(return_X_y=True)
         rng = np.random.default_rng([self.recipe.seed, int(job.column)])
@@ -67,14 +67,14 @@ class Classifier(Experiment):
         }
 
     def network(self, p: int, C: int, seed: int) -> nn.Module:
-        """One tanh hidden layer and C linear outputs, with the weights that both start from."""
+        """Return a network of one tanh hidden layer and C linear outputs, to start both from."""
         with torch.random.fork_rng([]):
             torch.default_generator.manual_seed(seed)
             hidden = self.settings["hidden"]
             return nn.Sequential(nn.Linear(p, hidden), nn.Tanh(), nn.Linear(hidden, C))
 
     def by_pmvge(self, network: nn.Module, X: Any, y: Labels, X_test: Any, seed: int) -> Labels:
-        """The class with the largest expected weight."""
+        """Return the classes with the largest expected weight."""
         classes = np.eye(int(y.max()) + 1)
         graph = MultiViewGraph({"x": X, "class": classes}, {("x", "class"): (np.arange(len(y)), y)})
         model = PMvGE(
@@ -92,7 +92,7 @@ class Classifier(Experiment):
         return np.asarray(ids[:, 0], dtype=np.int64)
 
     def by_softmax(self, network: nn.Module, X: Any, y: Labels, X_test: Any, seed: int) -> Labels:
-        """The plain classifier."""
+        """Return the classes that the plain classifier predicts."""
         network = copy.deepcopy(network)
         optimizer = torch.optim.Adam(network.parameters(), lr=self.settings["learning_rate"])
         rows, targets = torch.from_numpy(X), torch.from_numpy(y.astype(np.int64))
@@ -107,7 +107,7 @@ class Classifier(Experiment):
             return np.asarray(network(torch.from_numpy(X_test)).argmax(dim=1).numpy())
 
     def summarize(self, results: Mapping[Job, Result]) -> Summary:
-        """Both accuracies, split by split."""
+        """Return both accuracies for each split, and their means."""
         done = [(job, results[job]) for job in self.jobs() if job in results]
         if not done:
             return Summary()
@@ -123,7 +123,7 @@ class Classifier(Experiment):
                 showlegend=False,
                 hoverinfo="skip",
             )
-        marks = (("circle-open", 15), ("diamond", 9))  # both seen where the two are equal
+        marks = (("circle-open", 15), ("diamond", 9))  # both are visible where they coincide
         for (name, label), color, (symbol, size) in zip(METHODS.items(), HUES, marks, strict=False):
             figure.add_scatter(
                 x=accuracy[name],
@@ -141,16 +141,16 @@ class Classifier(Experiment):
             [label, f"{np.mean(accuracy[name]):.2f} ± {np.std(accuracy[name], ddof=1):.2f}"]
             for name, label in METHODS.items()
         ]
-        rows.append(["the two agree", f"{100 * np.mean([r['agreement'] for _, r in done]):.2f}"])
+        rows.append(
+            ["equal predictions", f"{100 * np.mean([r['agreement'] for _, r in done]):.2f}"]
+        )
         gap = float(np.mean(np.subtract(accuracy["pmvge"], accuracy["softmax"])))
         goal = Goal(
-            "PMvGE beside the plain classifier, mean accuracy",
-            "within 1 point, or above",
+            "PMvGE against the plain classifier, mean accuracy",
+            "at most 1 point below",
             f"{gap:+.2f} points",
             gap > -1.0,
         )
         caption = f"Handwritten digits, test accuracy in percent, {len(done)} splits"
-        drawing = Drawing(
-            "Test accuracy of both on each split; a line joins the two of a split.", figure
-        )
-        return Summary([Table(caption, ["", "mean ± s.d. (%)"], rows)], [drawing], [goal])
+        plot = Plot("Test accuracy of both classifiers on each split, joined by lines.", figure)
+        return Summary([Table(caption, ["", "mean ± s.d. (%)"], rows)], [plot], [goal])

@@ -1,11 +1,11 @@
-r"""Section 5.2 and supplement B: the maximum likelihood estimate finds the truth as n grows.
+r"""Section 5.2 and supplement B: the maximum likelihood estimate is consistent.
 
-Graphs are drawn from a linear PMvGE with known :math:`\alpha_*, \psi_*` and fitted by one of the
-same family. Parameters are known up to a rotation only, so what is compared is what they say:
+Graphs are drawn from a linear PMvGE with known :math:`\alpha_*, \psi_*` and fitted by a model of
+the same family. Parameters are identified only up to a rotation, so expected weights are compared:
 
 .. math:: e_n^2 = \mathrm{mean}\, (\log\hat\mu_{ij} - \log\mu^*_{ij})^2
 
-over pairs of new nodes, the same ones for every n; and :math:`\ell_n / |I_n|` with its expectation
+over pairs of new entities, the same for every n; and :math:`\ell_n / |I_n|` with its expectation
 :math:`\ell(\theta) = E[\mu_*\log\mu - \mu]`.
 """
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from plotly.graph_objects import Figure
 from torch import nn
 
-from pmvge.experiments.base import Drawing, Experiment, Goal, Job, Result, Summary, Table
+from pmvge.experiments.base import Experiment, Goal, Job, Plot, Result, Summary, Table
 from pmvge.graph import MultiViewGraph, Pair
 from pmvge.likelihoods import log_likelihood
 from pmvge.model import PMvGE
@@ -39,26 +39,26 @@ DESIGNS: dict[str, list[Pair]] = {
         *[("two", "three"), ("three", "three")],
     ],
 }
-MISSING = ("one", "three")  # of the second design: never observed, but the maps foretell it
-STARTS = 3  # of which the best is followed: the likelihood may have lesser maxima
+MISSING = ("one", "three")  # not observed in the second design, but predicted by the maps
+STARTS = 3  # random starts, of which the best is used: the likelihood may have local maxima
 
 
 class Consistency(Experiment):
-    """Jobs are designs times sizes times repetitions."""
+    """One job for each design, size and repetition."""
 
     options: ClassVar[Mapping[str, Any]] = {
-        "sizes": [100, 300, 1000, 3000, 10000],  # nodes of all views together
+        "sizes": [100, 300, 1000, 3000, 10000],  # entities of all views together
         "alpha": 0.02,
         "strength": 0.6,  # root mean square of the entries of psi
         "n_components": 2,
-        "fresh": 300,  # new nodes a view, whose pairs are looked at
-        # How to fit: [at most so many of the first nodes, steps, learning rate], one after another.
-        # A small part brings the estimate near at little cost; small steps then are enough.
+        "fresh": 300,  # new entities per view, whose pairs are compared
+        # Stages of a fit: [number of first entities at most, steps, learning rate]. A small part
+        # gives a good start at low cost; small steps are then enough.
         "stages": [[1000, 400, 0.1], [3000, 200, 0.02], [1_000_000, 60, 0.005]],
     }
 
     def jobs(self) -> list[Job]:
-        """Small sizes first."""
+        """Return the jobs, small sizes first."""
         return [
             Job(design, f"{n} nodes, {repetition}")
             for n in self.settings["sizes"]
@@ -67,7 +67,7 @@ class Consistency(Experiment):
         ]
 
     def truth(self) -> Maps:
-        r""":math:`\psi_*`, the same in all jobs: columns at right angles, none of them weak."""
+        r"""Return :math:`\psi_*`, the same in all jobs: orthogonal columns of equal length."""
         rng, K = np.random.default_rng([self.recipe.seed, 0]), self.settings["n_components"]
         return {
             view: self.settings["strength"]
@@ -77,7 +77,7 @@ class Consistency(Experiment):
         }
 
     def run(self, job: Job) -> Result:
-        """Draw a graph, fit, and compare with the truth."""
+        """Draw a graph, fit a model, and compare it with the truth."""
         started = time.perf_counter()
         pairs, psi, alpha = DESIGNS[job.row], self.truth(), self.settings["alpha"]
         n, repetition = (int(text) for text in job.column.split(" nodes, "))
@@ -108,7 +108,7 @@ class Consistency(Experiment):
         }
 
     def fit(self, graph: MultiViewGraph, rng: np.random.Generator) -> PMvGE:
-        """Maximum likelihood: the best of some starts on the first nodes, then on more of them."""
+        """Maximize the likelihood: the best of several starts on a part, then on larger parts."""
         (nodes, steps, rate), *stages = self.settings["stages"]
         part, K = self._first(graph, nodes), self.settings["n_components"]
         starts = [
@@ -116,7 +116,7 @@ class Consistency(Experiment):
             for _ in range(STARTS)
         ]
         models = [self._ascend(part, start, steps, rate, rng) for start in starts]
-        model = max(models, key=lambda one: one.log_likelihood(part))
+        model = max(models, key=lambda candidate: candidate.log_likelihood(part))
         for nodes, steps, rate in stages:
             part, start = self._first(graph, nodes), {v: psi_of(model, v) for v in graph.view_names}
             model = self._ascend(part, start, steps, rate, rng)
@@ -125,14 +125,14 @@ class Consistency(Experiment):
         return model
 
     def _first(self, graph: MultiViewGraph, nodes: int) -> MultiViewGraph:
-        """The first nodes of a graph, equally many of each view."""
+        """Return the subgraph of the first entities, equally many of each view."""
         share = nodes // len(graph.view_names)
         return graph.subgraph({v: range(min(share, n)) for v, n in graph.sizes.items()})
 
     def _ascend(
         self, graph: MultiViewGraph, start: Maps, steps: int, rate: float, rng: np.random.Generator
     ) -> PMvGE:
-        """PMvGE from given maps, with all links and all pairs of a view pair in every step."""
+        """Fit PMvGE from given maps, with all links and pairs of a view pair in every step."""
         encoder: Any = {view: Map(psi) for view, psi in start.items()}
         return PMvGE(
             self.settings["n_components"],
@@ -148,7 +148,7 @@ class Consistency(Experiment):
         ).fit(graph)
 
     def error(self, psi: Maps, found: Maps, log_alpha: Mapping[Pair, float]) -> float:
-        r"""Root mean square of :math:`\log\hat\mu - \log\mu_*` over pairs of new nodes."""
+        r"""Return the RMS of :math:`\log\hat\mu - \log\mu_*` over pairs of new entities."""
         rng = np.random.default_rng([self.recipe.seed, 2])
         squares = []
         for a, b in log_alpha:
@@ -159,10 +159,10 @@ class Consistency(Experiment):
             squares.append(np.mean(gap**2))
         return math.sqrt(np.mean(squares))
 
-    # -- what was found ---------------------------------------------------------------------
+    # -- summary ----------------------------------------------------------------------------
 
     def summarize(self, results: Mapping[Job, Result]) -> Summary:
-        """Errors against n, with slopes; the likelihood against its expectation."""
+        """Return errors against n with slopes, and the likelihood with its expectation."""
         rows, goals = [], []
         errors, likelihoods = Figure(), Figure()
         for color, design in zip(HUES, DESIGNS, strict=False):
@@ -197,10 +197,10 @@ class Consistency(Experiment):
             goals += self._goals(design, by_size, slope)
         repetitions = f"medians of {self.recipe.repetitions} graphs"
         caption = f"Error of log μ̂ and the likelihood of a pair term, {repetitions}"
-        columns = ["design", "nodes", "links", "error of log μ̂", "of the missing pair's g"]
+        columns = ["design", "entities", "links", "error of log μ̂", "of the missing pair's g"]
         columns += ["ℓₙ/|Iₙ| of the estimate", "of the truth", "expectation", "distance"]
         ticks = self.settings["sizes"]
-        axis = {"title": "nodes n", "type": "log", "tickvals": ticks}
+        axis = {"title": "entities n", "type": "log", "tickvals": ticks}
         axis["ticktext"] = [f"{n:,}" for n in ticks]
         errors.update_layout(
             template="plotly_white",
@@ -210,22 +210,22 @@ class Consistency(Experiment):
         likelihoods.update_layout(
             template="plotly_white", xaxis=axis, yaxis={"title": "log-likelihood per pair term"}
         )
-        drawings = [
-            Drawing(
-                "The estimate comes to the truth: root mean square of log μ̂ - log μ* over pairs of "
-                "new nodes. A point is a graph, a line joins the medians. The weights of n² pairs "
-                "speak of a fixed number of parameters, so a slope of -1 is to be expected; the "
-                "theorem itself names no rate.",
+        plots = [
+            Plot(
+                "The estimate converges to the truth: root mean square of log μ̂ - log μ* over "
+                "pairs of new entities. Points are graphs, lines join the medians. The weights of "
+                "n² pairs determine a fixed number of parameters, so the expected slope is -1; the "
+                "theorem gives no rate.",
                 errors,
             ),
-            Drawing(
-                "ℓₙ/|Iₙ| of the estimate (circles) and of the truth (crosses) both come to the "
-                "expectation under the truth (dashed). On each graph the estimate's is above the "
-                "truth's, for it is fitted.",
+            Plot(
+                "ℓₙ/|Iₙ| of the estimate (circles) and of the truth (crosses) both converge to the "
+                "expectation under the truth (dashed). On each graph the value of the estimate is "
+                "larger, because it maximizes the likelihood.",
                 likelihoods,
             ),
         ]
-        return Summary([Table(caption, columns, rows)], drawings if rows else [], goals)
+        return Summary([Table(caption, columns, rows)], plots if rows else [], goals)
 
     def _by_size(self, results: Mapping[Job, Result], design: str) -> dict[int, list[Result]]:
         found: dict[int, list[Result]] = {}
@@ -238,7 +238,7 @@ class Consistency(Experiment):
         median = [_median(found, "error") for found in by_size.values()]
         if len(median) < len(self.settings["sizes"]):
             return []
-        sizes = f"{min(by_size):,} to {max(by_size):,} nodes"
+        sizes = f"{min(by_size):,} to {max(by_size):,} entities"
         gaps = [
             float(np.median([abs(r["estimate"] - r["expected"]) for r in found]))
             for found in by_size.values()
@@ -246,13 +246,13 @@ class Consistency(Experiment):
         return [
             Goal(
                 f"{design}: error of log μ̂ from {sizes}",
-                "falls at every size",
+                "decreases with every size",
                 f"{median[0]:.3f} to {median[-1]:.4f}, slope {slope:.2f}",
                 all(np.diff(median) < 0),
             ),
             Goal(
                 f"{design}: distance of ℓₙ/|Iₙ| from its expectation, {sizes}",
-                "falls",
+                "decreases",
                 f"{gaps[0]:.4f} to {gaps[-1]:.5f}",
                 gaps[-1] < gaps[0],
             ),
@@ -260,7 +260,7 @@ class Consistency(Experiment):
 
 
 class Map(nn.Linear):
-    """x to psi^T x, without a bias."""
+    """The linear map of x to psi^T x, without a bias."""
 
     def __init__(self, psi: Array) -> None:
         super().__init__(len(psi), psi.shape[1], bias=False)
@@ -268,32 +268,32 @@ class Map(nn.Linear):
 
 
 def draw(rng: np.random.Generator, n: int, view: str) -> Array:
-    """Data vectors: uniform on [-1, 1]^p, a compact support as the theorem asks."""
+    """Draw data vectors, uniform on [-1, 1]^p: the theorem requires compact support."""
     return rng.uniform(-1, 1, size=(n, COLUMNS[view]))
 
 
 def psi_of(model: PMvGE, view: str) -> Array:
-    """The map of a view, (p, K)."""
+    """Return the map of a view, (p, K)."""
     return model.embed(view, np.eye(COLUMNS[view])).astype(np.float64)
 
 
 def expected_term(psi: Array, psi_other: Array, alpha: float, draws: int = 50_000) -> float:
-    r""":math:`E[\mu\log\mu - \mu]` of a pair, :math:`\mu = \alpha e^{\langle v, x'\rangle}`.
+    r"""Return :math:`E[\mu\log\mu - \mu]`, :math:`\mu = \alpha e^{\langle v, x'\rangle}`.
 
     For given x, with :math:`v = \psi' \psi^\top x`, the mean over x' is in closed form:
     :math:`E\, e^{\langle v, x'\rangle} = \prod_k \sinh(v_k) / v_k =: M`, and
-    :math:`E \langle v, x'\rangle e^{\langle v, x'\rangle} = M \sum_k (v_k \coth v_k - 1)`. Only the
-    mean over x is drawn.
+    :math:`E \langle v, x'\rangle e^{\langle v, x'\rangle} = M \sum_k (v_k \coth v_k - 1)`. The mean
+    over x is estimated by sampling.
     """
     x = np.random.default_rng(0).uniform(-1, 1, size=(draws, len(psi)))
-    v = np.abs(x @ psi @ psi_other.T) + 1e-9  # both are even in v; a zero has a limit
+    v = np.abs(x @ psi @ psi_other.T) + 1e-9  # both functions are even; avoid 0 / 0
     M = np.prod(np.sinh(v) / v, axis=1)
     g = np.sum(v / np.tanh(v) - 1, axis=1)
     return float(alpha * np.mean(M * (math.log(alpha) - 1 + g)))
 
 
 def slope_of(sizes: list[int], errors: list[float]) -> float:
-    """Of the straight line through the errors on log-log axes; NaN for fewer than two sizes."""
+    """Return the slope of a line through the errors on log-log axes; NaN for one size."""
     if len(sizes) < 2:
         return math.nan
     return float(np.polyfit(np.log(sizes), np.log(errors), 1)[0])

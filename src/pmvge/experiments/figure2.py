@@ -1,11 +1,11 @@
-r"""Theorem 5.1 and figure 2: inner products of networks learn a similarity that is not theirs.
+r"""Theorem 5.1 and figure 2: inner products of networks approximate another similarity.
 
 The truth is the cosine of :math:`f_*(x) = (x_1, \cos x_2, e^{-x_3}, \sin(x_4 - x_5))`, links have
 the mean :math:`\alpha_* \exp g_*(f_*(x_i), f_*(x_j))`, and the model is PMvGE with one hidden layer
-and the plain inner product. It is looked at on a plane,
+and the inner product. They are compared on a plane,
 :math:`G_*(s, t) = g_*(f_*(s e_1), f_*(t e_2))` with :math:`e_1 = (1, 1, 1, 0, 0)` and
 :math:`e_2 = (0, 0, 1, 1, 1)`. Only :math:`\log\alpha + g` is identified, so the model's
-:math:`\hat G_K` is :math:`\log(\hat\mu / \alpha_*)`: alpha at its true value.
+:math:`\hat G_K` is :math:`\log(\hat\mu / \alpha_*)`, with the true alpha.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from plotly.graph_objects import Figure
 from plotly.subplots import make_subplots
 
 from pmvge.errors import choose
-from pmvge.experiments.base import Drawing, Experiment, Goal, Job, Result, Summary, Table
+from pmvge.experiments.base import Experiment, Goal, Job, Plot, Result, Summary, Table
 from pmvge.graph import MultiViewGraph
 from pmvge.model import PMvGE
 from pmvge.pages import HUES
 
 Array = NDArray[np.float64]
 E1, E2 = np.array([1.0, 1, 1, 0, 0]), np.array([0.0, 0, 1, 1, 1])
-POOR, GOOD = 2, 50  # the paper's two K
-ENOUGH = 0.05  # the mean absolute error that K = 50 should stay below
+SMALL_K, LARGE_K = 2, 50  # in the paper
+MAX_ERROR = 0.05  # the goal for the mean absolute error at K = 50
 MEASURES = {
     "plane": ("on the plane, mean", "sup"),
     "box": ("new pairs, mean", "sup"),
@@ -37,7 +37,7 @@ MEASURES = {
 
 
 class Figure2(Experiment):
-    """Jobs are dimensions times repetitions."""
+    """One job for each dimension K and repetition."""
 
     options: ClassVar[Mapping[str, Any]] = {
         "dimensions": [2, 5, 10, 20, 50, 100],
@@ -47,14 +47,14 @@ class Figure2(Experiment):
         "weights": "poisson",  # or "expected"
         "hidden": 1000,
         "grid": 41,  # points along s and along t
-        "fresh": 300,  # new nodes a side, whose pairs are looked at
+        "fresh": 300,  # new entities on each side, whose pairs are compared
         "batch_size": 4096,
         "max_steps": 500,
         "learning_rate": 2e-3,
     }
 
     def jobs(self) -> list[Job]:
-        """Repetition after repetition."""
+        """Return the jobs by repetition."""
         return [
             Job(f"K = {K}", str(repetition))
             for repetition in range(self.recipe.repetitions)
@@ -62,7 +62,7 @@ class Figure2(Experiment):
         ]
 
     def run(self, job: Job) -> Result:
-        """Fit one network and compare."""
+        """Fit one network and compare its similarity with the truth."""
         started = time.perf_counter()
         M, n = self.settings["half_width"], self.settings["n_nodes"]
         K, repetition = int(job.row.removeprefix("K = ")), int(job.column)
@@ -101,23 +101,23 @@ class Figure2(Experiment):
         }
 
     def plane(self) -> tuple[Array, Array]:
-        """The data vectors s e_1 and t e_2."""
+        """Return the data vectors s e_1 and t e_2."""
         return np.outer(self.ticks(), E1), np.outer(self.ticks(), E2)
 
     def ticks(self) -> Array:
-        """The values of s, and of t: no further than data vectors go."""
+        """Return the values of s and of t, within the range of the data vectors."""
         M = self.settings["half_width"]
         return np.linspace(-M, M, self.settings["grid"])
 
     def learned(self, model: PMvGE, left: Array, right: Array) -> Array:
-        r""":math:`\log(\hat\mu / \alpha_*)`."""
+        r"""Return :math:`\log(\hat\mu / \alpha_*)`, (n, m)."""
         g = model.embed("x", left).astype(np.float64) @ model.embed("x", right).T
         return np.asarray(g + model.log_alpha_of("x", "x") - math.log(self.settings["alpha"]))
 
-    # -- what was found ---------------------------------------------------------------------
+    # -- summary ----------------------------------------------------------------------------
 
     def summarize(self, results: Mapping[Job, Result]) -> Summary:
-        """Heat maps, and errors against K."""
+        """Return heat maps, and errors against K."""
         by_K: dict[int, list[Result]] = {}
         for job in self.jobs():
             if job in results:
@@ -134,30 +134,30 @@ class Figure2(Experiment):
             "Absolute error of the learned similarity, on the plane of the figure and over pairs "
             f"of new data vectors: medians of {self.recipe.repetitions} repetitions"
         )
-        drawings = [self._maps(by_K), self._errors(by_K)] if by_K else []
-        return Summary([Table(caption, columns, rows)], drawings, self._goals(by_K))
+        plots = [self._maps(by_K), self._errors(by_K)] if by_K else []
+        return Summary([Table(caption, columns, rows)], plots, self._goals(by_K))
 
     def _goals(self, by_K: Mapping[int, list[Result]]) -> list[Goal]:
-        if POOR not in by_K or GOOD not in by_K:
+        if SMALL_K not in by_K or LARGE_K not in by_K:
             return []
-        poor, good = (_median(by_K[K], "plane", "mean") for K in (POOR, GOOD))
+        small, large = (_median(by_K[K], "plane", "mean") for K in (SMALL_K, LARGE_K))
         return [
             Goal(
-                f"mean absolute error at K = {GOOD}",
-                f"below {ENOUGH}",
-                f"{good:.4f}",
-                good < ENOUGH,
+                f"mean absolute error at K = {LARGE_K}",
+                f"below {MAX_ERROR}",
+                f"{large:.4f}",
+                large < MAX_ERROR,
             ),
             Goal(
-                f"the same beside K = {POOR}",
-                "at most half of it",
-                f"{good:.4f} against {poor:.4f}",
-                good <= poor / 2,
+                f"mean absolute error at K = {LARGE_K} against K = {SMALL_K}",
+                "at most half",
+                f"{large:.4f} against {small:.4f}",
+                large <= small / 2,
             ),
         ]
 
-    def _maps(self, by_K: Mapping[int, list[Result]]) -> Drawing:
-        maps = {f"Ĝ, K = {K}": by_K[K][0]["map"] for K in (POOR, GOOD) if K in by_K}
+    def _maps(self, by_K: Mapping[int, list[Result]]) -> Plot:
+        maps = {f"Ĝ, K = {K}": by_K[K][0]["map"] for K in (SMALL_K, LARGE_K) if K in by_K}
         maps["truth G*"] = np.round(similarity(*self.plane()), 4).tolist()
         figure = make_subplots(
             1, len(maps), subplot_titles=list(maps), shared_yaxes=True, horizontal_spacing=0.04
@@ -173,12 +173,12 @@ class Figure2(Experiment):
             height=380,
         )
         caption = (
-            "The similarity of s e₁ and t e₂ as networks of K outputs learned it from links, and "
-            "as it is. Two outputs cannot hold it, fifty can. α stands at its true value."
+            "The similarity of s e₁ and t e₂ that networks with K outputs learned from links, and "
+            "the true one. Two outputs cannot represent it, fifty can. α has its true value."
         )
-        return Drawing(caption, figure)
+        return Plot(caption, figure)
 
-    def _errors(self, by_K: Mapping[int, list[Result]]) -> Drawing:
+    def _errors(self, by_K: Mapping[int, list[Result]]) -> Plot:
         figure = Figure()
         curves = [
             ("plane", "mean", "mean, on the plane", HUES[0], "solid"),
@@ -201,7 +201,7 @@ class Figure2(Experiment):
                     "arrayminus": [m - min(v) for v, m in zip(values, middle, strict=True)],
                 },
             )
-        figure.add_hline(y=ENOUGH, line={"dash": "dash", "color": "grey"})
+        figure.add_hline(y=MAX_ERROR, line={"dash": "dash", "color": "grey"})
         dimensions = self.settings["dimensions"]
         figure.update_layout(
             template="plotly_white",
@@ -218,15 +218,15 @@ class Figure2(Experiment):
             },
         )
         caption = (
-            "Error against K: median, and the range over repetitions. The truth is an inner "
-            "product in four dimensions, so nothing is left to gain from K = 5 on. The grey line "
-            f"is the goal for the mean, {ENOUGH}."
+            "Error against K: median and range over repetitions. The truth is an inner product in "
+            "four dimensions, so the error does not improve beyond K = 5. The grey line is the "
+            f"goal for the mean, {MAX_ERROR}."
         )
-        return Drawing(caption, figure)
+        return Plot(caption, figure)
 
 
 def similarity(X: Array, X_other: Array) -> Array:
-    r"""The cosine of :math:`f_*(x)` and :math:`f_*(x')`, (n, m)."""
+    r"""Return the cosine of :math:`f_*(x)` and :math:`f_*(x')`, (n, m)."""
 
     def unit(x: Array) -> Array:
         f = np.stack(

@@ -1,8 +1,8 @@
-r"""Locality (section 6.2, the last paragraph): are data vectors that are alike alike afterwards?
+r"""Locality (section 6.2, last paragraph): do encoders preserve similarities within a view?
 
-Spearman's rank correlation between :math:`\langle x, x' \rangle` and
-:math:`\langle f(x), f(x') \rangle`, over all pairs within a view: test images, which the model has
-not seen, and attributes.
+The measure is Spearman's rank correlation between :math:`\langle x, x' \rangle` and
+:math:`\langle f(x), f(x') \rangle`, over all pairs within a view: unseen test images,
+and attributes.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from scipy.stats import spearmanr
 
 from pmvge.experiments.animals import ATTRIBUTE, IMAGE
 from pmvge.experiments.attributes import AttributeRanking
-from pmvge.experiments.base import Drawing, Job, Result, Summary, Table
+from pmvge.experiments.base import Job, Plot, Result, Summary, Table
 from pmvge.experiments.comparison import Metric, Part, Score
 from pmvge.experiments.recipe import Entry
 
 
 class Locality(AttributeRanking):
-    """Correlations of the two views, for the same data and splits as task 3."""
+    """Rank correlations of the two views, with the data and splits of task 3."""
 
     metrics = (Metric(IMAGE, "images"), Metric(ATTRIBUTE, "attributes"))
 
     def score(
         self, entry: Entry, settings: Mapping[str, Any], repetition: int, part: Part
     ) -> Score:
-        """The correlation of each view."""
-        case = self.of[entry.label][1]
+        """Return the rank correlation of each view."""
+        case = self.rows[entry.label][1]
         animals = self.animals(case.noise)
         split = self.split(animals, case, repetition, part)
         chosen = {name: value for name, value in settings.items() if name != "case"}
@@ -40,13 +40,15 @@ class Locality(AttributeRanking):
         model, X = self.fitted(entry.method, chosen, animals, case, split.fit, seed)
         seconds = time.perf_counter() - started
         correlations = {
-            IMAGE: rank_correlation(animals.images[split.ask], model.embed(IMAGE, X[split.ask])),
+            IMAGE: rank_correlation(
+                animals.images[split.query], model.embed(IMAGE, X[split.query])
+            ),
             ATTRIBUTE: rank_correlation(animals.vectors, model.embeddings_[ATTRIBUTE]),
         }
         return Score(correlations, seconds)
 
     def summarize(self, results: Mapping[Job, Result]) -> Summary:
-        """Mean and deviation of each view's correlation; the paper's if the images are real."""
+        """Return mean and deviation of the correlations; for real images, the paper's too."""
         real = not self.recipe.simulated
         columns = ["method"]
         for metric in self.metrics:
@@ -83,14 +85,14 @@ class Locality(AttributeRanking):
         figure.update_layout(template="plotly_white", height=420, barmode="group")
         figure.update_yaxes(title_text="Spearman's rank correlation", range=[-0.2, 1])
         figure.update_xaxes(title_text="view")
-        shown = f"Rank correlation of inner products within a view, before and after{kind}: 1 if "
-        shown += "the encoders keep the order of all similarities, 0 if nothing of it is left."
-        drawings = [Drawing(shown, figure)] if results else []
-        return Summary([Table(caption, columns, rows)], drawings)
+        plot_caption = f"Rank correlation of inner products before and after encoding{kind}: 1 if "
+        plot_caption += "the encoders preserve the order of all similarities, 0 if unrelated."
+        plots = [Plot(plot_caption, figure)] if results else []
+        return Summary([Table(caption, columns, rows)], plots)
 
 
 def rank_correlation(X: NDArray[Any], Y: NDArray[Any]) -> float:
-    """Spearman's correlation of the inner products of X (n, p) and of Y (n, K), over pairs."""
+    """Return Spearman's correlation between the inner products of X (n, p) and Y (n, K)."""
     pairs = np.triu_indices(len(X), k=1)
     before, after = (np.asarray(Z, np.float64) @ np.asarray(Z, np.float64).T for Z in (X, Y))
     return float(spearmanr(before[pairs], after[pairs]).statistic)

@@ -1,34 +1,35 @@
-"""All methods there are, ours and the others', and what they say of themselves."""
+"""All methods, PMvGE included, and their descriptions, read from the class docstrings."""
 
 from __future__ import annotations
 
 import inspect
-import re
 from dataclasses import dataclass
 from typing import Any
+
+from docstring_parser import Docstring, DocstringStyle, parse
 
 from pmvge import baselines
 from pmvge.errors import choose
 from pmvge.model import PMvGE
 
-# The paper's table 1, in its order; then those that its text names.
+# The methods of the paper's table 1, in its order, and those that only its text mentions.
 TABLE = (
     "CCA", "DCCA", "MCCA", "SGE", "LINE", "LPP", "CvGE", "CDMCA", "DeepWalk", "SBM", "GCN",
     "GraphSAGE", "IDW", "PMvGE",
 )  # fmt: skip
-NAMED = (
+IN_TEXT = (
     "KernelCCA", "HIMFAC", "FactorizationMachine", "Node2Vec", "GNN", "ChebNet", "Isomap", "LLE",
     "MDS",
 )  # fmt: skip
 FLAGS = ("many_to_many", "nonlinear", "inductive", "likelihood_based")
 METHODS: dict[str, type[Any]] = {
-    name: PMvGE if name == "PMvGE" else getattr(baselines, name) for name in (*TABLE, *NAMED)
+    name: PMvGE if name == "PMvGE" else getattr(baselines, name) for name in (*TABLE, *IN_TEXT)
 }
 
 
 @dataclass(frozen=True)
 class Card:
-    """What a method's class says: its flags, and its docstring taken apart."""
+    """The description of a method: its flags, and the parts of its class docstring."""
 
     name: str
     title: str
@@ -44,31 +45,33 @@ class Card:
 
 
 def card(name: str) -> Card:
-    """The card of a method."""
+    """Return the description of a method; raise ParameterError if the name is unknown."""
     method = METHODS[choose("method", name, METHODS)]
-    text = inspect.getdoc(method) or ""
-    head, _, _ = text.partition("\nParameters\n")
-    title, *paragraphs = re.split(r"\n\s*\n", head.strip())
+    doc = parse(inspect.getdoc(method) or "", DocstringStyle.NUMPYDOC)
+    paragraphs = (doc.long_description or "").split("\n\n")
     objective = next(p for p in paragraphs if p.startswith(".. math::"))
-    chosen = next(p for p in paragraphs if p.startswith("Choose it"))
-    what = " ".join(p for p in paragraphs if p not in (objective, chosen))
-    (references,) = re.findall(r"\nReferences\n-+\n(.*?)(?:\n\n\w+\n-+|$)", text, re.DOTALL)
+    advice = next(p for p in paragraphs if p.startswith("Choose it"))
+    what = " ".join(p for p in paragraphs if p not in (objective, advice))
     return Card(
         name=name,
-        title=_line(title).removesuffix("."),
-        what=_line(what),
-        objective=_line(objective.removeprefix(".. math::")),
-        choose=_line(chosen),
-        references=_line(references),
+        title=_one_line(doc.short_description).removesuffix("."),
+        what=_one_line(what),
+        objective=_one_line(objective.removeprefix(".. math::")),
+        choose=_one_line(advice),
+        references=_references(doc),
         n_views=method.n_views,
         **{flag: getattr(method, flag) for flag in FLAGS},
     )
 
 
 def cards() -> list[Card]:
-    """All cards: the paper's table first, in its order."""
+    """Return the descriptions of all methods, those of the paper's table 1 first, in its order."""
     return [card(name) for name in METHODS]
 
 
-def _line(text: str) -> str:
-    return " ".join(text.split())
+def _references(doc: Docstring) -> str:
+    return " ".join(_one_line(part.description) for part in doc.meta if part.args == ["references"])
+
+
+def _one_line(text: str | None) -> str:
+    return " ".join((text or "").split())

@@ -1,7 +1,7 @@
-"""Recipes: what an experiment does, in data.
+"""Recipes: TOML files that define experiments.
 
-A recipe is a TOML file: which experiment, its options, its methods with their settings and what may
-be searched, the paper's numbers, and notes of what the paper does not say and what was chosen.
+A recipe names the experiment, its options, the methods with their settings and search spaces, and
+the paper's numbers. Notes say what the paper leaves open and what was chosen.
 """
 
 from __future__ import annotations
@@ -22,41 +22,44 @@ HOME = resources.files("pmvge.experiments") / "recipes"
 
 @dataclass(frozen=True)
 class Entry:
-    """A row of the table: a method, its settings, and what the paper reports."""
+    """A method of a recipe: its settings, its search space, and the paper's numbers."""
 
     label: str
-    method: str  # a name in pmvge.methods, or one that the experiment knows
+    method: str  # a key of METHODS, or a name that the experiment defines
     settings: Mapping[str, Any] = field(default_factory=dict)
-    search: Mapping[str, Any] = field(default_factory=dict)  # setting to a list of values
-    paper: Mapping[str, Any] = field(default_factory=dict)  # metric to (mean, s.d.)
+    search: Mapping[str, Any] = field(default_factory=dict)  # {setting: [values]}
+    paper: Mapping[str, Any] = field(default_factory=dict)  # {metric: [mean, s.d.]}
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """An experiment, its options and its rows."""
+    """An experiment with its options and methods."""
 
     name: str
     title: str
-    experiment: str  # which class runs it
+    experiment: str  # a key of EXPERIMENTS
     summary: str
     repetitions: int = 1
     seed: int = 0
-    trials: int = 0  # settings tried for each method and repetition, on the validation part
-    simulated: bool = False  # whether the data are made up
+    trials: int = 0  # of a search, for each method and repetition, on the validation part
+    simulated: bool = False  # whether the data are simulated
     options: Mapping[str, Any] = field(default_factory=dict)
     methods: tuple[Entry, ...] = ()
     notes: tuple[str, ...] = ()
-    # Settings that a search found, for each method and repetition: {label: [settings, ...]}.
+    # Settings found by a search, for each repetition: {label: [settings, ...]}.
     tuned: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def fingerprint(self, *more: Any) -> str:
-        """Changes with the experiment, its seed, and ``more``: options, data, what a job adds."""
+        """Return a hash of the experiment, its seed, and ``more``.
+
+        Titles, summaries and notes are not part of it.
+        """
         content = [self.experiment, self.seed, *more]
         text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def entry(self, label: str) -> Entry:
-        """The row of that label."""
+        """Return the method with this label."""
         return next(entry for entry in self.methods if entry.label == label)
 
 
@@ -82,13 +85,16 @@ ROW: dict[str, tuple[type, ...]] = {
 
 
 def recipe_names() -> list[str]:
-    """The recipes that come with the package."""
+    """Return the names of the recipes in the package."""
     found = [Path(file.name) for file in HOME.iterdir()]
     return sorted(path.stem for path in found if path.suffix == ".toml")
 
 
 def load_recipe(name: str) -> Recipe:
-    """A recipe of the package, by its name."""
+    """Return a recipe of the package with its tuned settings.
+
+    Raises ParameterError if the name is unknown.
+    """
     choose("experiment", name, recipe_names())
     recipe = parse(name, (HOME / f"{name}.toml").read_text(encoding="utf-8"))
     tuned = HOME / f"{name}.tuned.json"
@@ -98,7 +104,10 @@ def load_recipe(name: str) -> Recipe:
 
 
 def parse(name: str, text: str) -> Recipe:
-    """A recipe from the text of its file; an error says where it is wrong."""
+    """Return a recipe from the text of its file.
+
+    Raises InputError or ParameterError, with the position of the fault.
+    """
     try:
         content = parse_toml(text)
     except ValueError as error:
@@ -116,24 +125,24 @@ def parse(name: str, text: str) -> Recipe:
                     f"got {short(value)}"
                 )
         if row.get("search") and content.get("trials", 0) < 1:
-            raise InputError(f"{where}: methods[{k}]: a search needs trials, expected at least 1")
+            raise InputError(f"{where}: methods[{k}]: search: expected trials >= 1 in the recipe")
         for setting, values in row.get("search", {}).items():
             if not isinstance(values, list) or not values:
                 raise InputError(
                     f"{where}: methods[{k}]: search.{setting}: expected a list, got {short(values)}"
                 )
-        # TOML has no word for None.
+        # TOML has no null: "none" stands for None.
         settings = {k: None if v == "none" else v for k, v in row.get("settings", {}).items()}
         rows.append(Entry(**{**row, "settings": settings}))
     labels = [row.label for row in rows]
     for label in labels:
         if labels.count(label) > 1:
-            raise InputError(f"{where}: two methods are labelled {label!r}")
+            raise InputError(f"{where}: methods: expected different labels, got {label!r} twice")
     if content.get("repetitions", 1) < 1:
-        raise InputError(f"{where}: repetitions: expected at least 1")
+        raise InputError(f"{where}: repetitions: expected at least 1, got {content['repetitions']}")
     notes = tuple(content.get("notes", ()))
     if not all(isinstance(note, str) for note in notes):
-        raise InputError(f"{where}: notes: expected texts, got {short(notes)}")
+        raise InputError(f"{where}: notes: expected a list of strings, got {short(notes)}")
     return Recipe(name=name, **{**content, "methods": tuple(rows), "notes": notes})
 
 
@@ -151,4 +160,4 @@ def _check(
             raise InputError(f"{where}: {key}: expected {expected}, got {short(value)}")
     for key in needed:
         if key not in content:
-            raise InputError(f"{where}: expected the key {key!r}")
+            raise InputError(f"{where}: expected the key {key!r}, got {short(list(content))}")

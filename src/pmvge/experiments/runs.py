@@ -1,8 +1,8 @@
-"""Run an experiment: jobs one by one or in processes, each result kept as soon as it is there.
+"""Run an experiment: jobs in sequence or in processes, with each result written when it is done.
 
-A folder per experiment: ``jobs/<key>.json`` for every job done, ``results.json`` with all of them,
-``table.md`` and ``index.html``. A run that is started again does what is missing. The file of a job
-names the fingerprint of its recipe: results of another recipe are not used.
+Each experiment has a folder with ``jobs/<key>.json`` for every job done, ``results.json`` with all
+results, ``table.md`` and ``index.html``. A second run does the missing jobs only. The file of a job
+has the job's fingerprint: results of another recipe, data set or version are not used.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pmvge.experiments.consistency import Consistency
 from pmvge.experiments.figure2 import Figure2
 from pmvge.experiments.locality import Locality
 from pmvge.experiments.recipe import Recipe
-from pmvge.experiments.sbm import Blocks
+from pmvge.experiments.sbm import StochasticBlockModel
 from pmvge.storage import replace_file
 
 EXPERIMENTS: dict[str, type[Experiment]] = {
@@ -44,46 +44,54 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
     "figure2": Figure2,
     "consistency": Consistency,
     "cdmca": WeakSignals,
-    "sbm": Blocks,
+    "sbm": StochasticBlockModel,
     "classifier": Classifier,
 }
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-# As the paper has them.
+# In the order of the paper.
 ORDER = (
     "cora-a", "cora-b", "cora-ablation", "awa-a", "awa-b", "awa-sim", "locality",
     "figure2", "consistency", "cdmca", "sbm", "classifier",
 )  # fmt: skip
 LIBRARIES = ("pmvge", "torch", "numpy", "scipy", "scikit-learn", "gensim", "cca-zoo", "optuna")
-Told = Callable[[Job, float], None]  # a job is done, after so many seconds
+OnJobDone = Callable[[Job, float], None]  # called with the job and its seconds
 
 
 def make(recipe: Recipe, data: Path | None, workspace: Path | None) -> Experiment:
-    """The experiment of a recipe."""
+    """Return the experiment of a recipe.
+
+    ``data`` is the data folder (None: the default), ``workspace`` the folder for unfinished
+    searches and cached fits (None: not stored).
+    """
     kind = choose("experiment", recipe.experiment, EXPERIMENTS, f"recipe {recipe.name!r}")
     return EXPERIMENTS[kind](recipe, data, workspace)
 
 
 def missing_jobs(experiment: Experiment, folder: Path) -> list[Job]:
-    """What is still to be done."""
+    """Return the jobs without a valid result in the folder."""
     done = read_results(experiment, folder)
     return [job for job in experiment.jobs() if job not in done]
 
 
 def run(
-    experiment: Experiment, folder: Path, *, processes: int = 1, told: Told = lambda job, s: None
+    experiment: Experiment,
+    folder: Path,
+    *,
+    processes: int = 1,
+    on_job_done: OnJobDone = lambda job, seconds: None,
 ) -> None:
-    """Do all jobs that are missing; a result is on disk before the next one is begun."""
-    missing, by = missing_jobs(experiment, folder), made_with()
+    """Run all missing jobs, write each result when it is done, then call ``on_job_done``."""
+    missing, environment = missing_jobs(experiment, folder), made_with()
     for job, result, seconds in _results(experiment, missing, processes):
         content = {
             "job": [job.row, job.column],
             "fingerprint": experiment.fingerprint(job),
-            "made_with": by,
+            "made_with": environment,
             "seconds": seconds,
             "result": result,
         }
         _write_json(_path(folder, job), content)
-        told(job, seconds)
+        on_job_done(job, seconds)
 
 
 def _results(
@@ -94,18 +102,18 @@ def _results(
             yield (job, *_timed(experiment, job))
         return
     threads = max(1, (os.cpu_count() or 1) // processes)
-    context = multiprocessing.get_context("spawn")  # a fork would share torch's threads
+    context = multiprocessing.get_context("spawn")  # fork is not safe with torch's threads
     with (
         _thread_limits(threads),
         ProcessPoolExecutor(
-            processes, mp_context=context, initializer=_begin, initargs=(experiment, threads)
+            processes, mp_context=context, initializer=_start_worker, initargs=(experiment, threads)
         ) as pool,
     ):
         futures = {pool.submit(_in_process, job): job for job in jobs}
         try:
             for future in as_completed(futures):
                 yield (futures[future], *future.result())
-        except BaseException:  # Ctrl-C as well: what is running now would be lost anyway
+        except BaseException:  # also Ctrl-C: running jobs have no partial results to wait for
             for process in list(pool._processes.values()):
                 process.terminate()
             pool.shutdown(wait=False, cancel_futures=True)
@@ -114,9 +122,10 @@ def _results(
 
 @contextmanager
 def _thread_limits(threads: int) -> Iterator[None]:
-    """Processes that start meanwhile use so many threads: more than there are cores fight for them.
+    """Limit the threads of processes that are started within the context.
 
-    Libraries of linear algebra read these variables once, when they are loaded.
+    Linear algebra libraries read these environment variables once, when they are loaded. More
+    threads than cores would slow all processes down.
     """
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, str(threads)))
@@ -130,13 +139,13 @@ def _thread_limits(threads: int) -> Iterator[None]:
                 os.environ[name] = value
 
 
-_experiment: Experiment | None = None  # of a process of the pool
+_experiment: Experiment | None = None  # in a process of the pool
 
 
-def _begin(experiment: Experiment, threads: int) -> None:
+def _start_worker(experiment: Experiment, threads: int) -> None:
     global _experiment
     _experiment = experiment
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends this process
     torch.set_num_threads(threads)
 
 
@@ -156,36 +165,39 @@ def _path(folder: Path, job: Job) -> Path:
 
 
 def read_results(experiment: Experiment, folder: Path) -> dict[Job, Result]:
-    """The results that are there, in the order of the jobs; those of another recipe are not."""
+    """Return the valid results in the folder, in the order of the jobs."""
     return {job: content["result"] for job, content in read_jobs(experiment, folder).items()}
 
 
 def read_jobs(experiment: Experiment, folder: Path) -> dict[Job, dict[str, Any]]:
-    """The same, with what each was made by and how long it took."""
-    found = {}
+    """Return the valid job files in the folder: results with versions and seconds.
+
+    Files that are missing, damaged, or have another fingerprint are left out.
+    """
+    valid_jobs = {}
     for job in experiment.jobs():
         try:
             content = json.loads(_path(folder, job).read_text())
-            whole = (
+            valid = (
                 content["fingerprint"] == experiment.fingerprint(job)
                 and content["job"] == [job.row, job.column]
                 and "versions" in content["made_with"]
                 and content["seconds"] >= 0
                 and experiment.is_result(content["result"])
             )
-            if whole:
-                found[job] = content
+            if valid:
+                valid_jobs[job] = content
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            continue  # not there, or damaged: to be done again
-    return found
+            continue  # missing or damaged
+    return valid_jobs
 
 
 def write_results(experiment: Experiment, folder: Path) -> None:
-    """All results in one file, with what they were made by, and the settings that were chosen."""
+    """Write ``results.json`` with all results and, for comparisons, the settings chosen."""
     recipe, jobs = experiment.recipe, read_jobs(experiment, folder)
     if isinstance(experiment, Comparison):
         results = {job: content["result"] for job, content in jobs.items()}
-        _write_json(folder / "tuned.json", {"settings": experiment.found(results)})
+        _write_json(folder / "tuned.json", {"settings": experiment.chosen_settings(results)})
     content = {
         "experiment": recipe.name,
         "simulated": recipe.simulated,
@@ -210,7 +222,7 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def made_with() -> Mapping[str, Any]:
-    """Versions and machine."""
+    """Return the versions of libraries, and the machine."""
     versions = {}
     for library in LIBRARIES:
         try:

@@ -1,7 +1,7 @@
 r"""Section 3.6: the stochastic block model as PMvGE, in two ways.
 
-Links :math:`w_{ij} \sim \mathrm{Poisson}(\beta^{(c_i, c_j)})` for nodes of known blocks. One view
-of one-hot membership vectors with a linear map gives
+Links :math:`w_{ij} \sim \mathrm{Poisson}(\beta^{(c_i, c_j)})` join entities of known blocks. One
+view of one-hot membership vectors with a linear map gives
 :math:`\mu_{ij} = \alpha \exp\langle\psi^{c_i}, \psi^{c_j}\rangle`; one view per block with f = 0
 gives :math:`\mu_{ij} = \alpha^{(c_i, c_j)}`. Both are compared with the block model's own maximum
 likelihood estimate, the mean weight of each pair of blocks, and with the true :math:`\beta`.
@@ -19,21 +19,21 @@ from numpy.typing import NDArray
 from plotly.graph_objects import Figure
 from torch import nn
 
-from pmvge.experiments.base import Drawing, Experiment, Goal, Job, Result, Summary, Table
+from pmvge.experiments.base import Experiment, Goal, Job, Plot, Result, Summary, Table
 from pmvge.graph import MultiViewGraph
 from pmvge.model import PMvGE
 from pmvge.pages import HUES
 
 Array = NDArray[np.float64]
-# Range of the densities within a block, and between blocks.
+# Ranges of the densities within blocks, and between blocks.
 MODELS = {
     "dense within blocks": ((0.8, 1.4), (0.12, 0.25)),
     "dense between blocks": ((0.1, 0.2), (0.5, 1.0)),
 }
 
 
-class Blocks(Experiment):
-    """Jobs are kinds of block model times repetitions."""
+class StochasticBlockModel(Experiment):
+    """One job for each kind of block model and repetition."""
 
     options: ClassVar[Mapping[str, Any]] = {
         "n_blocks": 6,
@@ -44,7 +44,7 @@ class Blocks(Experiment):
     }
 
     def jobs(self) -> list[Job]:
-        """Repetition after repetition."""
+        """Return the jobs by repetition."""
         return [
             Job(model, str(repetition))
             for repetition in range(self.recipe.repetitions)
@@ -52,7 +52,7 @@ class Blocks(Experiment):
         ]
 
     def run(self, job: Job) -> Result:
-        """All ways on one graph."""
+        """Fit all models to one graph."""
         started = time.perf_counter()
         rng = np.random.default_rng(
             [self.recipe.seed, list(MODELS).index(job.row), int(job.column)]
@@ -74,13 +74,13 @@ class Blocks(Experiment):
     def draw_beta(
         self, rng: np.random.Generator, within: tuple[float, float], between: tuple[float, float]
     ) -> Array:
-        """Symmetric densities, (C, C)."""
+        """Draw symmetric densities, (C, C)."""
         C = self.settings["n_blocks"]
         upper = np.triu(rng.uniform(*between, size=(C, C)), 1)
         return np.asarray(upper + upper.T + np.diag(rng.uniform(*within, size=C)))
 
     def one_hot(self, W: Array, c: NDArray[np.int64], K: int, seed: int) -> Array:
-        """One view of one-hot memberships with a linear map into K dimensions."""
+        """Return densities from one view of one-hot memberships mapped linearly to K dimensions."""
         one_hot = np.eye(self.settings["n_blocks"])
         model = PMvGE(
             K,
@@ -98,7 +98,7 @@ class Blocks(Experiment):
         return model.intensity("node", one_hot, "node", one_hot)
 
     def one_view_per_block(self, W: Array, c: NDArray[np.int64]) -> Array:
-        """d = c and f = 0: mu is alpha."""
+        """Return densities from one view per block with f = 0, where mu is alpha."""
         names = [f"block {d}" for d in range(self.settings["n_blocks"])]
         rows = [np.flatnonzero(c == d) for d in range(len(names))]
         links = {
@@ -113,22 +113,22 @@ class Blocks(Experiment):
         return model.alpha_[np.ix_(order, order)]
 
     def summarize(self, results: Mapping[Job, Result]) -> Summary:
-        """The error of beta against K."""
+        """Return the error of beta against K."""
         dimensions, figure = self.settings["dimensions"], Figure()
         rows, goals = [], []
         for color, model in zip(HUES, MODELS, strict=False):
-            mine = [result for job, result in results.items() if job.row == model]
-            if not mine:
+            graphs = [result for job, result in results.items() if job.row == model]
+            if not graphs:
                 continue
-            truth, own = (np.median([r[key] for r in mine], axis=0) for key in ("truth", "own"))
-            limit = float(np.median([r["own_truth"] for r in mine]))
-            views = float(np.median([r["views"] for r in mine]))
+            truth, own = (np.median([r[key] for r in graphs], axis=0) for key in ("truth", "own"))
+            limit = float(np.median([r["own_truth"] for r in graphs]))
+            views = float(np.median([r["views"] for r in graphs]))
             for K, to_truth, to_own in zip(dimensions, truth, own, strict=True):
                 rows.append([model, f"one-hot, K = {K}", f"{to_truth:.4f}", f"{to_own:.1e}"])
             rows.append([model, "one view per block", f"{limit:.4f}", f"{views:.1e}"])
             figure.add_scatter(
-                x=[K for _ in mine for K in dimensions],
-                y=[value for result in mine for value in result["truth"]],
+                x=[K for _ in graphs for K in dimensions],
+                y=[value for result in graphs for value in result["truth"]],
                 mode="markers",
                 marker={"color": color, "opacity": 0.4},
                 showlegend=False,
@@ -153,12 +153,12 @@ class Blocks(Experiment):
                 "tickvals": [0.02, 0.05, 0.1, 0.2, 0.5, 1],
             },
         )
-        drawing = Drawing(
+        plot = Plot(
             "Error of the block densities: with one-hot memberships against K (points: graphs, "
             "line: median), and with one view per block (dashed), which is the block model's own "
-            "estimate. Blocks that are dense within are found as well once K is large enough; "
-            "blocks that avoid themselves never are, for no inner product of a vector with itself "
-            "is negative.",
+            "estimate. With K large enough, the one-hot model matches it for blocks that are dense "
+            "within. It never does for blocks that are dense between each other, because no inner "
+            "product of a vector with itself is negative.",
             figure,
         )
         caption = (
@@ -166,7 +166,7 @@ class Blocks(Experiment):
             f"estimate: medians of {self.recipe.repetitions} graphs"
         )
         columns = ["densities", "PMvGE", "from the truth", "from the block model"]
-        return Summary([Table(caption, columns, rows)], [drawing] if rows else [], goals)
+        return Summary([Table(caption, columns, rows)], [plot] if rows else [], goals)
 
 
 def _goals(model: str, dimensions: list[int], own: Array, views: float) -> list[Goal]:
@@ -181,7 +181,7 @@ def _goals(model: str, dimensions: list[int], own: Array, views: float) -> list[
     if model == next(iter(MODELS)):
         goals.append(
             Goal(
-                f"{model}: one-hot, K = {dimensions[-1]}, against the same",
+                f"{model}: one-hot, K = {dimensions[-1]}, against the block model's estimate",
                 "within 1 %",
                 f"{100 * own[-1]:.2f} %",
                 bool(own[-1] < 0.01),
@@ -191,7 +191,7 @@ def _goals(model: str, dimensions: list[int], own: Array, views: float) -> list[
 
 
 class Zero(nn.Module):
-    """f = 0."""
+    """The encoder f = 0."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return zeros, (n, 1)."""
@@ -199,14 +199,14 @@ class Zero(nn.Module):
 
 
 def densities(W: Array, c: NDArray[np.int64]) -> Array:
-    """The block model's maximum likelihood estimate: total weight over number of pairs, (C, C)."""
+    """Return the maximum likelihood estimate: total weight over number of pairs, (C, C)."""
     Z = np.eye(c.max() + 1)[c]
     sizes = Z.sum(axis=0)
-    weight = Z.T @ (W + W.T) @ Z  # within a block every pair stands twice
+    weight = Z.T @ (W + W.T) @ Z  # within a block every pair is counted twice
     return np.asarray(weight / (np.outer(sizes, sizes) - np.diag(sizes)))
 
 
 def log_distance(mu: Array, nu: Array) -> float:
-    """Root mean square of the difference of logarithms over unordered pairs of blocks."""
+    """Return the RMS difference of logarithms over unordered pairs of blocks."""
     gap = (np.log(mu) - np.log(nu))[np.triu_indices(len(mu))]
     return float(np.sqrt(np.mean(gap**2)))

@@ -1,4 +1,4 @@
-"""Entities of several views, their features, and the links between them."""
+"""Multi-view graphs: entities of several views, their features and their links."""
 
 from pmvge.graph.features import (
     CHUNK,
@@ -9,12 +9,12 @@ from pmvge.graph.features import (
     is_mapped,
     row_shape,
 )
-from pmvge.graph.ids import Ids, as_ids, check_ids, find, trained_positions
+from pmvge.graph.ids import Ids, as_ids, check_ids, find_ids, trained_positions
 from pmvge.graph.link_tables import parse_links
-from pmvge.graph.links import Links, Pair, canonical, merged, one_or_all
+from pmvge.graph.links import Links, Pair, canonical, compact_weights, merge_links
 from pmvge.graph.multi_view_graph import MultiViewGraph
 from pmvge.graph.rows import SparseRows, take
-from pmvge.graph.scaling import column_scaling, row_scaling
+from pmvge.graph.scaling import column_scaling, row_scaling, varies
 from pmvge.graph.split import NodeSplit, hold_out_links, hold_out_nodes
 from pmvge.graph.validation import check_pairs, check_views
 from pmvge.graph.walks import (
@@ -22,7 +22,7 @@ from pmvge.graph.walks import (
     cooccurrences,
     draw_between,
     multi_step_weights,
-    row_shares,
+    transition_probabilities,
 )
 
 __all__ = [
@@ -44,19 +44,20 @@ __all__ = [
     "check_rows",
     "check_views",
     "column_scaling",
+    "compact_weights",
     "cooccurrences",
     "draw_between",
-    "find",
+    "find_ids",
     "hold_out_links",
     "hold_out_nodes",
     "is_mapped",
-    "merged",
+    "merge_links",
     "multi_step_weights",
-    "one_or_all",
     "parse_links",
     "row_scaling",
     "row_shape",
-    "row_shares",
     "take",
     "trained_positions",
+    "transition_probabilities",
+    "varies",
 ]

@@ -1,7 +1,7 @@
-"""The feature matrix of one view: checked at the door, then gathered by rows.
+"""Validation of the features of one view.
 
-A view is a dense array ``(n, ...)``, which may be memory-mapped, or a scipy CSR matrix ``(n, p)``.
-Neither is ever copied or densified as a whole: encoders receive a few rows at a time.
+Features are a dense array ``(n, ...)``, which may be memory-mapped, or a scipy CSR matrix
+``(n, p)``. Neither is copied or made dense in full: encoders receive a few rows at a time.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from scipy import sparse
 from pmvge.errors import GraphError, InputError, PmvgeError
 
 Features: TypeAlias = NDArray[Any] | sparse.csr_array
-CHUNK = 1 << 22  # numbers looked at together when a whole view is scanned
-LARGEST = np.finfo(np.float32).max  # encoders compute in float32
-SMALLEST = 1e-30  # what varies by less is no number to float32
+CHUNK = 1 << 22  # numbers read at once in a pass over a view
+FLOAT32_MAX = np.finfo(np.float32).max  # encoders compute in float32
 
 
 def check_features(
@@ -29,7 +28,7 @@ def check_features(
 ) -> Features:
     """Return X as a read-only numeric array or canonical CSR matrix with finite entries.
 
-    ``first`` is the number of its first row, for messages.
+    Raise ``error`` if it is neither. ``first`` is the number of X's first row, for messages.
     """
     if isinstance(X, torch.Tensor):
         X = X.detach().cpu()
@@ -44,7 +43,7 @@ def check_features(
 
 
 def check_rows(view: str, X: Any, shape: tuple[int, ...], *, first: int = 0) -> Features:
-    """New rows of a view, from number ``first`` on, checked against the shape in training."""
+    """Check new rows of a view, numbered from ``first``, against the row shape in training."""
     checked = check_features(f"view {view!r}", X, InputError, first=first)
     if row_shape(checked) != shape:
         raise InputError(f"view {view!r}: expected rows of shape {shape}, got {row_shape(checked)}")
@@ -85,7 +84,7 @@ def _check_dense(where: str, X: Any, error: type[PmvgeError]) -> NDArray[Any]:
 
 
 def freeze(X: Features) -> Features:
-    """A read-only view of the same numbers; the caller's own array stays writable."""
+    """Return a read-only view of the same memory; the caller's own array stays writable."""
     if isinstance(X, np.ndarray):
         return _read_only(X)
     csr = sparse.csr_array(X)
@@ -99,56 +98,57 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-def _check_finite(where: str, X: Features, error: type[PmvgeError], row_0: int) -> None:
+def _check_finite(where: str, X: Features, error: type[PmvgeError], first: int) -> None:
     if X.dtype.kind != "f":
         return
-    bad, first = 0, ""
+    n_bad, example = 0, ""
     for start, chunk in scan(X):
         if all_finite(chunk):
             continue
-        finite = np.abs(chunk, dtype=np.promote_types(chunk.dtype, np.float32)) <= LARGEST
-        if not bad:
-            place = np.argwhere(~finite)[0]
-            value = chunk[tuple(place)]
+        finite = np.abs(chunk, dtype=np.promote_types(chunk.dtype, np.float32)) <= FLOAT32_MAX
+        if not n_bad:
+            index = np.argwhere(~finite)[0]
+            value = chunk[tuple(index)]
             if isinstance(X, np.ndarray):
-                at = [row_0 + start + int(place[0]), *map(int, place[1:])]
+                position = [first + start + int(index[0]), *map(int, index[1:])]
             else:
-                entry = int(place[0]) + start
+                entry = int(index[0]) + start
                 row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
-                at = [row_0 + row, int(X.indices[entry])]
-            first = f"the first is {value} at {at}"
-        bad += int((~finite).sum())
-    if bad:
+                position = [first + row, int(X.indices[entry])]
+            example = f"the first is {value} at {position}"
+        n_bad += int((~finite).sum())
+    if n_bad:
         raise error(
-            f"{where}: expected finite float32 numbers, got {bad} that are NaN or infinite; {first}"
+            f"{where}: expected finite float32 numbers, got {n_bad} that are NaN or infinite; "
+            f"{example}"
         )
 
 
 def all_finite(chunk: NDArray[Any]) -> bool:
-    """Whether float32 holds all numbers; without an array of their size where that is slow."""
-    if chunk.dtype == np.float16:  # its arithmetic is slow, its bits are not: see the exponents
+    """Return whether all numbers are finite in float32, without allocating a mask."""
+    if chunk.dtype == np.float16:  # slow arithmetic: compare the exponent bits
         return bool(np.bitwise_and(chunk.view(np.uint16), 0x7C00).max() < 0x7C00)
-    with np.errstate(invalid="ignore"):  # NaN is what we are looking for: it compares as False
-        return bool(chunk.min() >= -LARGEST and chunk.max() <= LARGEST)
+    with np.errstate(invalid="ignore"):  # a NaN compares as False
+        return bool(chunk.min() >= -FLOAT32_MAX and chunk.max() <= FLOAT32_MAX)
 
 
 def scan(X: Features) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Yield (start, part) over the rows of a dense array or the stored entries of a CSR one."""
+    """Yield (start, chunk) over the rows of an array, or over the stored entries of a CSR one."""
     entries = X if isinstance(X, np.ndarray) else X.data
     step = max(1, CHUNK // max(1, int(np.prod(entries.shape[1:]))))
     for start in range(0, entries.shape[0], step):
         yield start, entries[start : start + step]
-        _let_go(entries)
+        _release_pages(entries)
 
 
 def is_mapped(X: Features) -> bool:
-    """Whether the numbers are those of a mapped file: then a gather may have to wait for a disk."""
+    """Return whether the memory is a mapped file, where gathering rows may wait for a disk."""
     arrays = [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
     return any(isinstance(_bases(array)[-1], mmap.mmap) for array in arrays)
 
 
 def _bases(array: NDArray[Any]) -> list[object]:
-    """The array, what it is a view of, and so on down to what owns the memory."""
+    """Return the array, its base, the base of that, ..., down to the owner of the memory."""
     chain: list[object] = [array]
     while isinstance(last := chain[-1], np.ndarray | memoryview):
         base = last.base if isinstance(last, np.ndarray) else last.obj
@@ -158,13 +158,13 @@ def _bases(array: NDArray[Any]) -> list[object]:
     return chain
 
 
-def _let_go(array: NDArray[Any]) -> None:
-    """Give back the pages of a map that were read: they stay in the cache, but are not ours."""
+def _release_pages(array: NDArray[Any]) -> None:
+    """Release the resident pages of a memory map; the operating system may keep them cached."""
     *views, owner = _bases(array)
     modes = {view.mode for view in views if isinstance(view, np.memmap)}
-    # Not those of mode "c", which hold what was written and is in no file.
+    # Not in mode "c" (copy-on-write): its changed pages are stored in no file.
     if modes and modes <= {"r", "r+", "w+"} and isinstance(owner, mmap.mmap):
-        with suppress(AttributeError):  # there are systems without this call
+        with suppress(AttributeError):  # not available on every platform
             owner.madvise(mmap.MADV_DONTNEED)
 
 

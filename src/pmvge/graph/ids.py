@@ -1,4 +1,4 @@
-"""Ids of entities: checked once, then looked up by value."""
+"""Validation and look-up of entity ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _TOO_LARGE = "integer ids must fit in 64 signed bits"
 
 
 def check_ids(where: str, ids: Any, n: int) -> Ids:
-    """Return ``ids`` as a read-only array of ``n`` distinct integers or strings."""
+    """Return ``ids`` as a read-only array of ``n`` distinct integers or strings.
+
+    None gives ``0..n-1``. Raise GraphError if ids repeat or are not ``n``.
+    """
     if ids is None:
         array: Ids = np.arange(n)
     else:
@@ -26,14 +29,14 @@ def check_ids(where: str, ids: Any, n: int) -> Ids:
             repeated = values[counts > 1][0].item()
             raise GraphError(
                 f"{where}: expected distinct ids, got {n - len(values)} repeats, "
-                f"like {short(repeated)}"
+                f"such as {short(repeated)}"
             )
     array.flags.writeable = False
     return array
 
 
 def as_ids(where: str, ids: Any) -> Ids:
-    """Return a new 1-d array of int64 or unicode from anything list-like of one kind."""
+    """Return a new 1-d array of int64 or unicode ids from a list-like of one kind."""
     try:
         given = ids if isinstance(ids, np.ndarray) else list(ids)
         array = np.array(given)
@@ -53,12 +56,12 @@ def as_ids(where: str, ids: Any) -> Ids:
 
 
 def _may_be_mixed(array: Ids, given: list[Any]) -> bool:
-    """Whether numpy may have turned numbers into strings, or truth values into numbers."""
+    """Return whether numpy may have converted numbers to strings, or booleans to numbers."""
     return array.dtype.kind == "U" or not {bool, np.bool_}.isdisjoint(map(type, given))
 
 
 def _from_objects(where: str, objects: NDArray[Any]) -> Ids:
-    """Objects of one kind; a mixed list would silently turn 1 and "1" into the same id."""
+    """Convert objects of one kind; in a mixed list, 1 and "1" would become the same id."""
     kinds = {type(value) for value in objects.ravel().tolist()}
     if all(issubclass(kind, str) for kind in kinds):
         return objects.astype(str)
@@ -71,23 +74,26 @@ def _from_objects(where: str, objects: NDArray[Any]) -> Ids:
     raise GraphError(f"{where}: ids must be all integers or all strings, got {names}")
 
 
-def find(ids: Ids, wanted: Ids) -> NDArray[np.int64]:
-    """Positions of ``wanted`` in ``ids``, -1 where absent. O((n + m) log n)."""
+def find_ids(ids: Ids, wanted: Ids) -> NDArray[np.int64]:
+    """Return the positions of ``wanted`` in ``ids``, -1 where absent, in O((n + m) log n)."""
     if len(ids) == 0 or len(wanted) == 0 or ids.dtype.kind != wanted.dtype.kind:
         return np.full(len(wanted), -1, dtype=np.int64)
     order = np.argsort(ids, kind="stable")
-    place = np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)
-    position = order[place]
+    rank = np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)
+    position = order[rank]
     return np.where(ids[position] == wanted, position, -1).astype(np.int64)
 
 
 def trained_positions(view: str, ids: Ids, wanted: Any) -> NDArray[np.int64]:
-    """Positions of ``wanted`` (one id or several) in a featureless view's training ids."""
+    """Return the positions of ``wanted`` (one id or several) in a featureless view's training ids.
+
+    Raise NotInductive if an id was not in training.
+    """
     try:
         given = as_ids(f"view {view!r}: ids", [wanted] if np.isscalar(wanted) else wanted)
     except GraphError as error:
         raise InputError(str(error)) from error
-    positions = find(ids, given)
+    positions = find_ids(ids, given)
     if (positions < 0).any():
         unseen = given[positions < 0]
         raise NotInductive(

@@ -1,4 +1,4 @@
-"""The weighted links of one view pair, in one canonical form, a few bytes each."""
+"""The weighted links of one view pair, in a compact canonical form."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 Pair = tuple[str, str]
-CHUNK = 1 << 20  # links looked at together when a whole table is scanned
-SMALLEST = 1 << 52  # the bits of the smallest float64 that is not denormal
+CHUNK = 1 << 20  # links read at once in a pass over all links
+SMALLEST_NORMAL = 1 << 52  # the bits of the smallest normal float64
 
 
 @dataclass(frozen=True, eq=False)
 class Links:
     r"""Links :math:`\{(i, j, w_{ij}) : w_{ij} > 0\}` between two views, or within one.
 
-    Sorted by (row, column), each entry once, weights positive. Within a view each unordered pair
-    stands once, with row < column.
+    Links are sorted by (row, column) and distinct, and weights are positive. Within a view each
+    unordered pair occurs once, with row < column.
 
-    A link takes 8 bytes, and 8 more if weights differ: one weight for all is stored once, in an
-    array of stride 0, which is an array like any other to those who read it.
+    A link takes 8 bytes, and 8 more if weights differ. If all weights are equal, ``weights`` is a
+    broadcast array of stride 0 that stores the weight once.
     """
 
     rows: NDArray[np.integer[Any]]  # (E,) int32 where that is wide enough
@@ -39,27 +39,27 @@ class Links:
             view.flags.writeable = False
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is copied and pickled: weights that are equal as one."""
+        """Return the state for copy and pickle; equal weights are stored once."""
         return vars(self) | ({"weights": self.weights[:1]} if self.equal_weights else {})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         if len(self.weights) <= 1:
             vars(self)["weights"] = _repeated(self.weights, len(self))
-        self.__post_init__()  # numpy's copies and pickles are writable
+        self.__post_init__()  # numpy arrays are writable after copy and pickle
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
     def equal_weights(self) -> bool:
-        """Whether the weights are all the same."""
+        """Return whether all weights are equal (and stored once)."""
         return self.weights.strides == (0,)
 
     @cached_property
     def total(self) -> float:
         r"""The total weight :math:`W_{de} = \sum w_{ij}`."""
-        if self.equal_weights:  # rounded once, which no sum is
+        if self.equal_weights:  # one rounding instead of one per addition
             return float(self.weights[0]) * len(self) if len(self) else 0.0
         return float(self.weights.sum())
 
@@ -70,28 +70,28 @@ class Links:
         return n * (n - 1) // 2 if self.within else n * m
 
     def degrees(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Weighted degree of every row node and column node; within a view both are the same."""
-        left = self._weight_at(self.rows, self.shape[0])
-        right = self._weight_at(self.cols, self.shape[1])
+        """Return the weighted degrees of row and column entities; within a view both are equal."""
+        left = self._sum_weights(self.rows, self.shape[0])
+        right = self._sum_weights(self.cols, self.shape[1])
         return (left + right, left + right) if self.within else (left, right)
 
-    def _weight_at(self, ends: NDArray[Any], n: int) -> NDArray[np.float64]:
+    def _sum_weights(self, ends: NDArray[Any], n: int) -> NDArray[np.float64]:
         degrees = np.zeros(n)
         for part in chunks(len(self)):
             np.add.at(degrees, ends[part], 1.0 if self.equal_weights else self.weights[part])
         return degrees * self.weights[0] if self.equal_weights and len(self) else degrees
 
     def matrix(self) -> sparse.csr_array:
-        """The weights as a CSR matrix, symmetric within a view."""
+        """Return the weights as a CSR matrix, symmetric within a view."""
         half = sparse.coo_array((self.weights, (self.rows, self.cols)), shape=self.shape).tocsr()
         return (half + half.T).tocsr() if self.within else half
 
     def transposed(self) -> Links:
-        """The same links with rows and columns exchanged."""
+        """Return the links with rows and columns exchanged."""
         return canonical(self.cols, self.rows, self.weights, self.shape[::-1], self.within)
 
     def select(self, keep: NDArray[Any]) -> Links:
-        """The links that a boolean mask or sorted positions name, between the same nodes."""
+        """Return the links at a boolean mask or at sorted positions, between the same entities."""
         rows = self.rows[keep]
         weights = self.weights[: len(rows)] if self.equal_weights else self.weights[keep]
         return canonical(rows, self.cols[keep], weights, self.shape, self.within)
@@ -104,55 +104,57 @@ def canonical(
     shape: tuple[int, int],
     within: bool,
 ) -> Links:
-    """Links from entries that are valid and distinct already: sorted, packed, read-only.
+    """Return valid entries as Links: sorted, repeated entries added up, stored compactly.
 
-    Arrays that need neither are not copied: who calls leaves them alone from then on.
+    Arrays that are sorted and compact already are not copied; do not change them afterwards.
     """
-    weights = one_or_all(weights)
-    if not ascending(rows, cols):
-        rows, cols, weights = merge(*in_order(rows, cols, weights, shape[1]), shape, np.add)
-    index = index_type(shape)
+    weights = compact_weights(weights)
+    if not is_sorted(rows, cols):
+        rows, cols, weights = merge_repeated(
+            *sort_entries(rows, cols, weights, shape[1]), shape, np.add
+        )
+    index = index_dtype(shape)
     rows, cols = rows.astype(index, copy=False), cols.astype(index, copy=False)
     return Links(rows, cols, weights, shape, within)
 
 
-def one_or_all(weights: NDArray[Any]) -> NDArray[np.float64]:
-    """The weights as float64; if they are all the same, one of them with stride 0."""
+def compact_weights(weights: NDArray[Any]) -> NDArray[np.float64]:
+    """Return weights as float64; equal weights as a broadcast array of stride 0."""
     n = len(weights)
     if weights.strides == (0,) or all((weights[p] == weights[0]).all() for p in chunks(n)):
         return _repeated(weights[:1].astype(np.float64), n)
     wide = weights.astype(np.float64, copy=False)
-    if wide is not weights:  # nobody else has it: no need to copy it again
+    if wide is not weights:  # a new array: mark it read-only to avoid another copy
         wide.flags.writeable = False
     return wide
 
 
-def _repeated(one: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-    value = one[0] if n else np.float64(1)
+def _repeated(weight: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    value = weight[0] if n else np.float64(1)
     return np.broadcast_to(value, (n,))
 
 
 def chunks(n: int) -> Iterator[slice]:
-    """Parts of n links that are looked at together."""
+    """Return slices of at most ``CHUNK`` out of n links."""
     return (slice(start, min(start + CHUNK, n)) for start in range(0, n, CHUNK))
 
 
-def index_type(shape: tuple[int, int]) -> type[np.int32 | np.int64]:
-    """The narrowest type of positions that will do."""
+def index_dtype(shape: tuple[int, int]) -> type[np.int32 | np.int64]:
+    """Return the narrowest integer type that holds the positions."""
     return np.int32 if max(shape) <= np.iinfo(np.int32).max else np.int64
 
 
-def ascending(rows: NDArray[Any], cols: NDArray[Any]) -> bool:
-    """Whether entries are sorted by (row, column), and distinct."""
+def is_sorted(rows: NDArray[Any], cols: NDArray[Any]) -> bool:
+    """Return whether entries are sorted by (row, column) and distinct."""
     for part in chunks(len(rows) - 1):
         after = slice(part.start + 1, part.stop + 1)
-        same_row = (rows[part] == rows[after]) & (cols[part] < cols[after])
-        if not (same_row | (rows[part] < rows[after])).all():
+        in_row = (rows[part] == rows[after]) & (cols[part] < cols[after])
+        if not (in_row | (rows[part] < rows[after])).all():
             return False
     return True
 
 
-def in_order(
+def sort_entries(
     rows: NDArray[Any],
     cols: NDArray[Any],
     weights: NDArray[np.float64],
@@ -160,13 +162,14 @@ def in_order(
     *,
     undirected: bool = False,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The keys i * n_cols + j in ascending order, and the weights; of equal keys, in theirs.
+    """Return the keys i * n_cols + j in ascending order, and the weights in the same order.
 
-    Nothing that follows depends on the order of the input. ``undirected`` keys have i < j.
+    Weights of equal keys are sorted, too: the result does not depend on the order of the input.
+    With ``undirected``, i and j are exchanged where i > j.
 
-    Complex numbers are sorted by their real part, then by their imaginary part, and in place: as
-    such, keys and weights need no permutation beside them. The bits of positive floats have the
-    order of the floats, so that any integer may stand for a real part.
+    Keys and weights are sorted in place as the real and imaginary parts of complex numbers, which
+    numpy orders by real part, then by imaginary part; no permutation array is needed. The real
+    part is the integer key reinterpreted as a float: positive floats have the order of their bits.
     """
     pairs = None if weights.strides == (0,) else np.empty(len(rows), np.complex128)
     key = np.empty(len(rows), np.int64) if pairs is None else pairs.real.view(np.int64)
@@ -179,40 +182,41 @@ def in_order(
         key.sort()
         return key, weights
     pairs.imag = weights
-    key += SMALLEST  # as processors may be told to take denormals for 0
+    key += SMALLEST_NORMAL  # a processor may treat denormals as 0
     pairs.sort()
-    key -= SMALLEST
+    key -= SMALLEST_NORMAL
     return key, pairs.imag
 
 
-def merge(
-    key: NDArray[np.int64], weights: NDArray[np.float64], shape: tuple[int, int], how: np.ufunc
+def merge_repeated(
+    key: NDArray[np.int64], weights: NDArray[np.float64], shape: tuple[int, int], ufunc: np.ufunc
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
-    """Rows, columns and weights from ascending keys; equal keys become one entry."""
+    """Return rows, columns and weights of sorted keys; ``ufunc`` merges weights of equal keys."""
     new = np.ones(len(key), dtype=bool)
     np.not_equal(key[1:], key[:-1], out=new[1:])
     if not new.all():
         first = np.flatnonzero(new)
-        with np.errstate(over="ignore"):  # found in the total
-            weights = how.reduceat(weights, first)
+        with np.errstate(over="ignore"):  # checked in the total
+            weights = ufunc.reduceat(weights, first)
         key = key[first]
         del first
-    rows, cols = (np.empty(len(key), index_type(shape)) for _ in shape)
+    rows, cols = (np.empty(len(key), index_dtype(shape)) for _ in shape)
     for part in chunks(len(key)):
         i = key[part] // shape[1]
         rows[part], cols[part] = i, key[part] - i * shape[1]
-    weights = one_or_all(weights)
+    weights = compact_weights(weights)
     return rows, cols, weights if weights.strides == (0,) else np.ascontiguousarray(weights)
 
 
-def merged(first: Links, second: Links | None) -> Links:
-    """The links of both; a pair of nodes that is in both has the sum of its weights."""
+def merge_links(first: Links, second: Links | None) -> Links:
+    """Return the links of both; an entity pair that is in both gets the sum of its weights."""
     if second is None or not len(second):
         return first
-    keys = np.concatenate(
-        [part.rows.astype(np.int64) * part.shape[1] + part.cols for part in (first, second)]
+    both = (first, second)
+    return canonical(
+        np.concatenate([links.rows for links in both]),
+        np.concatenate([links.cols for links in both]),
+        np.concatenate([links.weights for links in both]),
+        first.shape,
+        first.within,
     )
-    unique, place = np.unique(keys, return_inverse=True)
-    weights = np.bincount(place, np.concatenate([first.weights, second.weights]))
-    rows, cols = unique // first.shape[1], unique % first.shape[1]
-    return canonical(rows, cols, weights, first.shape, first.within)

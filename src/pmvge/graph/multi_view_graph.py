@@ -1,4 +1,4 @@
-"""MultiViewGraph: entities of several kinds, their features, and the links between them."""
+"""MultiViewGraph: entities of several kinds, their features and their links."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class MultiViewGraph:
     r"""Views :math:`d = 1..D`, each with rows :math:`x_i`, joined by links :math:`w_{ij} \ge 0`.
 
-    Validated once, here, and immutable afterwards. Views and link tables are kept in the order of
-    their names, and links sorted, so that nothing depends on the order in which they were given.
+    A graph is validated when it is made, and immutable. Views and view pairs are sorted by name,
+    and links by position: results do not depend on the order in which they are given.
 
     Parameters
     ----------
@@ -34,14 +34,15 @@ class MultiViewGraph:
     links
         ``{(name, name): table}``. A table is a scipy sparse matrix, or ``(rows, cols, weights)``
         with integer positions (``(rows, cols)`` if all weights are 1); repeated entries add up.
-        The keys are the observed view pairs, the set :math:`\mathcal D`: a pair that is not named
-        is *missing*, which is not the same as a table of zeros. Links within a view are undirected:
-        a symmetric table, or one that names each pair in one order, is accepted.
+        The keys are the observed view pairs, the set :math:`\mathcal D`: the links of any other
+        pair are *missing*, which is not the same as a table of zeros. Links within a view are
+        undirected: a symmetric table, or one that has each pair in one order only, is accepted.
     ids
         ``{name: ids}``, distinct integers or strings; by default ``0..n-1``.
     symmetrize
-        ``"sum"`` or ``"max"``: how to merge the two orders of a pair in within-view tables, which
-        one that is neither symmetric nor one-sided needs. A symmetric table is doubled by "sum".
+        ``"sum"`` or ``"max"``: how to merge the two orders of a pair within a view. Required for
+        a table that is neither symmetric nor has each pair in one order only. "sum" doubles the
+        weights of a symmetric table.
 
     Examples
     --------
@@ -52,10 +53,10 @@ class MultiViewGraph:
     ...     links={("image", "tag"): ([0, 1, 2], [0, 0, 1], [1.0, 2.0, 1.0])},
     ... )
     >>> graph
-    MultiViewGraph: 2 views, 5 nodes, 3 links
-      image            3 nodes   3 features, dense
-      tag              2 nodes   featureless
-      image - tag      3 links   weight 4, density 0.5
+    MultiViewGraph: 2 views, 5 entities, 3 links
+      image            3 entities   3 features, dense
+      tag              2 entities   featureless
+      image - tag      3 links      weight 4, density 0.5
     """
 
     def __init__(
@@ -73,8 +74,7 @@ class MultiViewGraph:
         if not isinstance(given, Mapping):
             raise GraphError(f"ids: expected {{view: ids}}, got {type(given).__name__}")
         for name in given:
-            if name not in self._sizes:
-                raise GraphError(f"ids: unknown view {name!r}; the views are {self._known()}")
+            choose("view", name, self._sizes, "ids", error=GraphError)
         self._ids = {
             name: check_ids(f"view {name!r}: ids", given.get(name), n)
             for name, n in self._sizes.items()
@@ -86,11 +86,8 @@ class MultiViewGraph:
             shape = (self._sizes[a], self._sizes[b])
             self._links[pair] = parse_links(where, links[pair], shape, a == b, symmetrize)
         if not any(map(len, self._links.values())):
-            raise GraphError("a graph needs at least one link of positive weight, got none at all")
+            raise GraphError("links: expected at least one link of positive weight, got none")
         self._tables: Mapping[str, Any] | None = None
-
-    def _known(self) -> str:
-        return ", ".join(map(repr, self._sizes))
 
     @classmethod
     def trusted(
@@ -101,7 +98,7 @@ class MultiViewGraph:
         links: Mapping[Pair, Links],
         tables: Mapping[str, Any] | None = None,
     ) -> MultiViewGraph:
-        """A graph from parts that are valid already; it may have no links."""
+        """Return a graph of parts that are known to be valid; it may have no links."""
         graph = cls.__new__(cls)
         graph._sizes, graph._links, graph._tables = dict(sizes), dict(links), tables
         graph._views, graph._ids = dict(views), dict(ids)
@@ -114,18 +111,18 @@ class MultiViewGraph:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._freeze()  # numpy's copies and pickles are writable
+        self._freeze()  # numpy arrays are writable after copy and pickle
 
-    # -- what it holds ----------------------------------------------------------------------
+    # -- contents ---------------------------------------------------------------------------
 
     @property
     def view_names(self) -> tuple[str, ...]:
-        """The views, in the order of their names."""
+        """Names of the views, sorted."""
         return tuple(self._sizes)
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Number of nodes of each view."""
+        """Number of entities of each view."""
         return MappingProxyType(self._sizes)
 
     @property
@@ -135,27 +132,27 @@ class MultiViewGraph:
 
     @property
     def ids(self) -> Mapping[str, Ids]:
-        """Ids of each view's rows."""
+        """Ids of the entities of each view."""
         return MappingProxyType(self._ids)
 
     @property
     def links(self) -> Mapping[Pair, Links]:
-        r"""The links of each observed pair; the keys are the set :math:`\mathcal D`, as given."""
+        r"""Links of each observed view pair; the keys are the set :math:`\mathcal D`, as given."""
         return MappingProxyType(self._links)
 
     @property
     def tables(self) -> Mapping[str, Any] | None:
-        """How raw tables became these rows, in plain data that a model keeps; None without any."""
+        """How the features were computed from raw tables, as plain data; None without tables."""
         return self._tables
 
     @property
     def n_nodes(self) -> int:
-        """Number of nodes in all views."""
+        """Number of entities in all views."""
         return sum(self._sizes.values())
 
     @property
     def n_links(self) -> int:
-        """Number of links in all pairs."""
+        """Number of links in all view pairs."""
         return sum(map(len, self._links.values()))
 
     @property
@@ -165,11 +162,11 @@ class MultiViewGraph:
 
     @property
     def total_weight(self) -> float:
-        """The sum of all weights."""
+        """Sum of all weights."""
         return sum(links.total for links in self._links.values())
 
     def input_shape(self, view: str) -> tuple[int, ...] | None:
-        """Shape of one row of a view; None for a featureless one."""
+        """Return the shape of one row of a view; None for a featureless one."""
         features = self._views[view]
         return None if features is None else row_shape(features)
 
@@ -178,17 +175,17 @@ class MultiViewGraph:
 
     def _describe(self) -> Iterator[str]:
         yield (
-            f"MultiViewGraph: {len(self._sizes)} views, {self.n_nodes:,} nodes, "
+            f"MultiViewGraph: {len(self._sizes)} views, {self.n_nodes:,} entities, "
             f"{self.n_links:,} links"
         )
         labels = {pair: f"{pair[0]} - {pair[1]}" for pair in self._links}
         width = max(map(len, [*labels.values(), *self._sizes]))
         for name, n in self._sizes.items():
-            yield f"{name:{width}} {n:>6,} nodes   {self._describe_view(name)}"
+            yield f"{name:{width}} {n:>6,} entities   {self._describe_view(name)}"
         for pair, links in self._links.items():
             density = len(links) / links.n_terms if links.n_terms else 0.0
             yield (
-                f"{labels[pair]:{width}} {len(links):>6,} links   "
+                f"{labels[pair]:{width}} {len(links):>6,} links      "
                 f"weight {links.total:,.6g}, density {density:.3g}"
             )
 
@@ -199,20 +196,21 @@ class MultiViewGraph:
         kind = "dense" if isinstance(features, np.ndarray) else f"sparse, {features.nnz:,} entries"
         return f"{' x '.join(map(str, row_shape(features)))} features, {kind}"
 
-    # -- other graphs from this one ---------------------------------------------------------
+    # -- derived graphs ---------------------------------------------------------------------
 
     def with_links(self, links: Mapping[Pair, Links]) -> MultiViewGraph:
-        """The same views with other links, whose keys become the observed pairs."""
+        """Return a graph of the same views with other links; their keys are its observed pairs."""
         return self.trusted(self._sizes, self._views, self._ids, links, self._tables)
 
     def with_tables(self, tables: Mapping[str, Any]) -> MultiViewGraph:
-        """The same graph, with a note of how raw tables became its rows."""
+        """Return the same graph with other :attr:`tables`."""
         return self.trusted(self._sizes, self._views, self._ids, self._links, tables)
 
     def subgraph(self, nodes: Mapping[str, Any]) -> MultiViewGraph:
-        """Keep the named rows (positions or a boolean mask) of each view, and links among them.
+        """Return the graph of some entities of each view, and the links among them.
 
-        Views that are not named stay whole. Observed pairs stay observed, even without a link left.
+        ``nodes`` gives positions or a boolean mask for each view; other views are kept in full.
+        Observed view pairs stay observed, even if none of their links is left.
         """
         if not isinstance(nodes, Mapping):
             raise GraphError(f"subgraph: expected {{view: rows}}, got {type(nodes).__name__}")
@@ -224,8 +222,8 @@ class MultiViewGraph:
         }
         ids = {name: i[rows[name]] if name in rows else i for name, i in self._ids.items()}
         position = {name: np.full(n, -1) for name, n in self._sizes.items()}
-        for name, place in position.items():
-            place[rows.get(name, slice(None))] = np.arange(sizes[name])
+        for name, new in position.items():
+            new[rows.get(name, slice(None))] = np.arange(sizes[name])
         links = {}
         for (a, b), old in self._links.items():
             i, j = position[a][old.rows], position[b][old.cols]
@@ -237,22 +235,21 @@ class MultiViewGraph:
         return self.trusted(sizes, views, ids, links, self._tables)
 
     def _rows(self, name: str, wanted: Any) -> NDArray[np.int64]:
-        if name not in self._sizes:
-            raise GraphError(f"subgraph: unknown view {name!r}; the views are {self._known()}")
+        choose("view", name, self._sizes, "subgraph", error=GraphError)
         n, where = self._sizes[name], f"subgraph: view {name!r}"
         index = np.asarray(wanted)
         if index.dtype == bool:
             if index.shape != (n,):
-                raise GraphError(f"{where}: expected a mask of {n} values, got {index.shape}")
+                raise GraphError(f"{where}: expected a mask of {n} values, got shape {index.shape}")
             index = np.flatnonzero(index)
         if index.ndim != 1 or index.size == 0 or index.dtype.kind not in "iu":
-            raise GraphError(f"{where}: expected a non-empty list of positions or a mask")
+            raise GraphError(f"{where}: expected a non-empty list of positions, or a mask")
         if index.min() < 0 or index.max() >= n:
             raise GraphError(
                 f"{where}: positions must lie in 0..{n - 1}, got {index.min()} to {index.max()}"
             )
         if len(np.unique(index)) != len(index):
-            raise GraphError(f"{where}: a position is named twice")
+            raise GraphError(f"{where}: expected distinct positions, got {len(index)} with repeats")
         return index.astype(np.int64)
 
     def to_networkx(self) -> networkx.Graph:

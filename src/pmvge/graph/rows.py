@@ -1,4 +1,4 @@
-"""Gather rows of a view as tensors."""
+"""Gathering rows of a view as tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pmvge.graph.features import Features
 
-Rows: TypeAlias = NDArray[np.int64] | slice
+RowIndex: TypeAlias = NDArray[np.int64] | slice
 
 
 class SparseRows(NamedTuple):
@@ -30,11 +30,11 @@ class SparseRows(NamedTuple):
         return dense
 
 
-def take(X: Features, rows: Rows, device: torch.device) -> torch.Tensor | SparseRows:
-    """Gather rows as a tensor on ``device``.
+def take(X: Features, rows: RowIndex, device: torch.device) -> torch.Tensor | SparseRows:
+    """Return rows of X as a tensor on ``device``.
 
-    Integers stay integers (int64: tokens for an embedding layer), all else becomes float32, and
-    so do bytes, which are images more often than tokens.
+    Integers become int64 (tokens for an embedding layer). Everything else becomes float32,
+    including uint8, which is more often an image than tokens.
     """
     part = X[rows]
     if isinstance(part, np.ndarray):
@@ -42,10 +42,10 @@ def take(X: Features, rows: Rows, device: torch.device) -> torch.Tensor | Sparse
         half = part.dtype == np.float16
         dtype = np.int64 if tokens else np.float16 if half else np.float32
         dense = np.ascontiguousarray(part, dtype=dtype)
-        if not dense.flags.writeable:  # a slice of the caller's array: torch wants its own
+        if not dense.flags.writeable:  # torch.from_numpy needs a writable array
             dense = dense.copy()
         gathered = torch.from_numpy(dense).to(device)
-        return gathered.float() if half else gathered  # by torch, which has instructions for it
+        return gathered.float() if half else gathered  # torch converts float16 faster than numpy
     return SparseRows(
         torch.from_numpy(part.indices.astype(np.int64)).to(device),
         torch.from_numpy(part.indptr.astype(np.int64)).to(device),

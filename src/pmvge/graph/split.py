@@ -1,4 +1,4 @@
-"""Hold out links, or hold out nodes with all their links."""
+"""Splits of a graph: hold out links, or hold out entities with all their links."""
 
 from __future__ import annotations
 
@@ -8,31 +8,33 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.errors import ParameterError
+from pmvge.errors import ParameterError, choose
 from pmvge.graph.multi_view_graph import MultiViewGraph
 
 
 def hold_out_links(
     graph: MultiViewGraph, fraction: float, rng: np.random.Generator
 ) -> tuple[MultiViewGraph, MultiViewGraph]:
-    """Split the links of every pair at random: (kept, held out), on the same nodes.
+    """Split the links of every view pair at random and return (kept, held out) graphs.
 
-    A pair keeps at least one of its links.
+    Both graphs have all entities. Each view pair keeps at least one of its links.
     """
     if not 0 < fraction < 1:
-        raise ParameterError(f"the fraction of links held out must lie in (0, 1), got {fraction!r}")
+        raise ParameterError(
+            f"fraction of links to hold out: expected a number in (0, 1), got {fraction!r}"
+        )
     kept, held = {}, {}
     for pair, links in graph.links.items():
         n_out = min(round(fraction * len(links)), max(0, len(links) - 1))
-        out = _chosen(len(links), n_out, rng)
+        out = _random_mask(len(links), n_out, rng)
         held[pair] = links.select(out)
         kept[pair] = links.select(np.logical_not(out, out=out))
     return graph.with_links(kept), graph.with_links(held)
 
 
-def _chosen(n: int, k: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """A mask of k places out of n, all sets of k being equally likely."""
-    order = np.arange(n, dtype=np.min_scalar_type(n))  # no wider than it must be
+def _random_mask(n: int, k: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Draw a mask with k of n entries set, all sets of k equally likely."""
+    order = np.arange(n, dtype=np.min_scalar_type(n))  # the narrowest type saves memory
     rng.shuffle(order)
     mask = np.zeros(n, dtype=bool)
     mask[order[:k]] = True
@@ -41,7 +43,7 @@ def _chosen(n: int, k: int, rng: np.random.Generator) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False)
 class NodeSplit:
-    """Two graphs without a node of the split views in common, and which rows each has."""
+    """Two graphs that share no entity of the split views, and the rows of each."""
 
     train: MultiViewGraph
     test: MultiViewGraph
@@ -52,19 +54,20 @@ class NodeSplit:
 def hold_out_nodes(
     graph: MultiViewGraph, fractions: Mapping[str, float], rng: np.random.Generator
 ) -> NodeSplit:
-    """Hold out a fraction of the nodes of each named view; other views are whole on both sides.
+    """Hold out a fraction of the entities of each view in ``fractions``.
 
-    The training graph has the links among training nodes, the test graph those among test nodes.
+    The training graph has the links among training entities, the test graph those among test
+    entities. Views that are not in ``fractions`` are complete in both.
     """
     train, test = {}, {}
     for view in sorted(fractions):
-        if view not in graph.sizes:
-            raise ParameterError(f"unknown view {view!r}; the views are {graph.view_names}")
+        choose("view", view, graph.view_names)
         n = graph.sizes[view]
         n_test = round(fractions[view] * n) if 0 < fractions[view] < 1 else 0
         if not 0 < n_test < n:
             raise ParameterError(
-                f"view {view!r}: holding out {fractions[view]!r} of {n} nodes leaves one side empty"
+                f"view {view!r}: holding out {fractions[view]!r} of {n} entities leaves one side "
+                "empty"
             )
         order = rng.permutation(n)
         test[view], train[view] = np.sort(order[:n_test]), np.sort(order[n_test:])

@@ -1,4 +1,4 @@
-"""Checks of the views and view pairs that a graph is made from."""
+"""Validation of the views and view pairs that a graph is built from."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pmvge.errors import GraphError
+from pmvge.errors import GraphError, choose
 from pmvge.graph.features import Features, check_features
 from pmvge.graph.links import Pair
 
@@ -15,7 +15,7 @@ from pmvge.graph.links import Pair
 def check_views(
     views: Mapping[str, Any],
 ) -> tuple[dict[str, int], dict[str, Features | None]]:
-    """Sizes and features of views as a user gives them, in the order of their names."""
+    """Return the sizes and the checked features of views, in the order of their names."""
     if not isinstance(views, Mapping) or not views:
         raise GraphError("views: expected {name: rows} with at least one view")
     for name in views:
@@ -31,12 +31,15 @@ def check_views(
             features[name] = X = check_features(where, rows)
             sizes[name] = int(X.shape[0])
         if sizes[name] < 1:
-            raise GraphError(f"{where}: expected at least one node, got {sizes[name]}")
+            raise GraphError(f"{where}: expected at least one entity, got {sizes[name]}")
     return sizes, features
 
 
 def check_pairs(links: Mapping[Pair, Any], sizes: Mapping[str, int]) -> list[Pair]:
-    """The keys of a mapping from view pairs, as they were given, in canonical order."""
+    """Return the keys of a mapping from view pairs, unchanged, in canonical order.
+
+    Raise GraphError if a key is not a pair of known views, or if two keys name the same pair.
+    """
     if not isinstance(links, Mapping):
         raise GraphError(f"links: expected {{(view, view): table}}, got {type(links).__name__}")
     seen: dict[Pair, Pair] = {}
@@ -44,9 +47,7 @@ def check_pairs(links: Mapping[Pair, Any], sizes: Mapping[str, int]) -> list[Pai
         if not (isinstance(key, tuple) and len(key) == 2):
             raise GraphError(f"links: expected keys (view, view), got {key!r}")
         for name in key:
-            if name not in sizes:
-                known = ", ".join(map(repr, sizes))
-                raise GraphError(f"links {key!r}: unknown view {name!r}; the views are {known}")
+            choose("view", name, sizes, f"links {key!r}", error=GraphError)
         unordered = min(key, key[::-1])
         if unordered in seen:
             raise GraphError(

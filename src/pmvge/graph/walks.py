@@ -1,4 +1,4 @@
-"""Random walks on a weighted graph, many at a time: each step of all walks is a few array calls."""
+"""Random walks on a weighted graph, vectorised over walks."""
 
 from __future__ import annotations
 
@@ -7,46 +7,47 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 Index = NDArray[np.int64]
-TRIES = 16  # proposals before a biased step is drawn from the list of all its outcomes
-LISTED = 1 << 20  # outcomes listed together, of more walks than one
+MAX_PROPOSALS = 16  # rejections before a biased step is drawn from its exact distribution
+MAX_OUTCOMES = 1 << 20  # outcomes of exact steps held at once, if they are of several walks
 
 
 class WalkSampler:
-    r"""Walks that step from :math:`v` to :math:`x` with a probability in proportion to a weight.
+    r"""A sampler of walks whose step from node :math:`v` to :math:`x` has a weighted probability.
 
-    At first order the weight is :math:`w_{vx}`. At second order it also depends on the node t that
-    the walk came from (node2vec): :math:`a_{tx} w_{vx}` with
+    The probability of a first-order step is proportional to :math:`w_{vx}`. That of a second-order
+    step (node2vec) also depends on the previous node t, and is proportional to
+    :math:`a_{tx} w_{vx}` with
 
     .. math::
         a_{tx} = 1/p \ \text{if}\ x = t, \quad 1 \ \text{if}\ w_{tx} > 0, \quad 1/q \ \text{else}.
 
-    Beside the graph itself this needs memory in proportion to the number of links, whatever the
-    degrees. A walk that has nowhere to go stays where it is.
+    Memory is proportional to the number of links, independent of the degrees. At a node without
+    links a walk stays where it is.
 
     Parameters
     ----------
     W
         (n, n) weights, non-negative, as a scipy CSR array.
     p, q
-        The bias; 1 and 1 are the first order.
+        The bias; p = q = 1 gives first-order walks.
     """
 
     def __init__(self, W: sparse.csr_array, *, p: float = 1.0, q: float = 1.0) -> None:
         W = sparse.csr_array(W, copy=True)
         W.eliminate_zeros()
-        W.sum_duplicates()  # and sorts each row's columns
+        W.sum_duplicates()  # also sorts the columns of each row
         self.n = int(W.shape[0])
         self._start = W.indptr.astype(np.int64)
         self._columns = W.indices.astype(np.int64)
-        self._P = row_shares(W)
+        self._P = transition_probabilities(W)
         self._cumulative = np.concatenate([[0.0], np.cumsum(self._P)])
         rows = np.repeat(np.arange(self.n), np.diff(self._start))
-        self._keys = rows * np.int64(self.n) + self._columns  # sorted, one for each link
+        self._keys = rows * np.int64(self.n) + self._columns  # sorted, one per link
         self._factors = np.array([1 / q, 1.0, 1 / p])
         self._biased = p != 1 or q != 1
 
     def walk(self, starts: Index, length: int, rng: np.random.Generator) -> Index:
-        """One walk from every start: (len(starts), length) nodes, the first the start itself."""
+        """Draw a walk from every start: (len(starts), length) nodes, starts first."""
         walks = np.empty((len(starts), length), np.int64)
         walks[:, 0] = starts
         for k in range(1, length):
@@ -66,10 +67,10 @@ class WalkSampler:
         return there
 
     def _biased_step(self, before: Index, here: Index, rng: np.random.Generator) -> Index:
-        """Rejection: a step of first order is taken with probability a / max a, else redrawn."""
+        """Draw by rejection: accept a first-order step with probability a / max a."""
         there = here.copy()
         open_ = np.flatnonzero(self._start[here + 1] > self._start[here])
-        for _ in range(TRIES):
+        for _ in range(MAX_PROPOSALS):
             if not len(open_):
                 return there
             proposed = self._step(here[open_], rng)
@@ -78,16 +79,16 @@ class WalkSampler:
             )
             there[open_[accepted]] = proposed[accepted]
             open_ = open_[~accepted]
-        # Rejection has no memory, so that those still open may be drawn in any way that is exact.
+        # Rejections are independent of the result: the rest may be drawn by any exact method.
         degree = self._start[here[open_] + 1] - self._start[here[open_]]
-        groups = np.cumsum(degree) // LISTED
+        groups = np.cumsum(degree) // MAX_OUTCOMES
         for group in np.unique(groups):
             part = open_[groups == group]
-            there[part] = self._listed_step(before[part], here[part], rng)
+            there[part] = self._exact_step(before[part], here[part], rng)
         return there
 
-    def _listed_step(self, before: Index, here: Index, rng: np.random.Generator) -> Index:
-        """The same step, from the weights of all outcomes."""
+    def _exact_step(self, before: Index, here: Index, rng: np.random.Generator) -> Index:
+        """Draw the same step from the weights of all its outcomes."""
         start = self._start[here]
         degree = self._start[here + 1] - start
         ends = np.cumsum(degree)
@@ -95,22 +96,22 @@ class WalkSampler:
         link = np.arange(ends[-1]) - np.repeat(ends - degree, degree) + start[walk]
         x = self._columns[link]
         weight = self._bias(before[walk], x) * self._P[link]
-        weight /= np.bincount(walk, weight)[walk]  # as above: no walk behind another
+        weight /= np.bincount(walk, weight)[walk]  # see transition_probabilities
         cumulative = np.concatenate([[0.0], np.cumsum(weight)])
         return np.asarray(x[draw_between(cumulative, ends - degree, ends, rng)])
 
     def _bias(self, before: Index, there: Index) -> NDArray[np.float64]:
         key = before * np.int64(self.n) + there
-        place = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
-        near = (self._keys[place] == key).astype(np.int64)
-        bias: NDArray[np.float64] = self._factors[np.where(before == there, 2, near)]
+        link = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
+        linked = (self._keys[link] == key).astype(np.int64)
+        bias: NDArray[np.float64] = self._factors[np.where(before == there, 2, linked)]
         return bias
 
 
-def row_shares(W: sparse.csr_array) -> NDArray[np.float64]:
-    """The entries of a CSR array as shares of their rows' sums.
+def transition_probabilities(W: sparse.csr_array) -> NDArray[np.float64]:
+    """Return the entries of a CSR array divided by their row sums.
 
-    In cumulative sums of these, light rows are not lost behind heavy ones.
+    Cumulative sums of these keep the precision of rows of small weight after rows of large weight.
     """
     degrees = np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
     rows = np.repeat(np.arange(W.shape[0]), np.diff(W.indptr))
@@ -120,16 +121,19 @@ def row_shares(W: sparse.csr_array) -> NDArray[np.float64]:
 def draw_between(
     cumulative: NDArray[np.float64], start: Index, stop: Index, rng: np.random.Generator
 ) -> Index:
-    """For every range one position of [start, stop), given the sums of weights before each."""
+    """Draw a position in [start, stop) for each range, proportional to the weights there.
+
+    ``cumulative[k]`` is the sum of the weights before position k.
+    """
     low, high = cumulative[start], cumulative[stop]
     points = low + rng.random(len(start)) * (high - low)
     drawn = np.searchsorted(cumulative, points, side="right") - 1
-    # Rounding may put a point on the far end of its range.
+    # Rounding may give the end of the range.
     return np.asarray(np.clip(drawn, start, stop - 1), dtype=np.int64)
 
 
 def cooccurrences(walks: Index, window: int) -> tuple[Index, Index]:
-    """All (node, node) that stand within a window of each other in a walk, in both orders."""
+    """Return all pairs of nodes within a window of each other in a walk, in both orders."""
     heads, tails = [], []
     for distance in range(1, min(window, walks.shape[1] - 1) + 1):
         left, right = walks[:, :-distance].ravel(), walks[:, distance:].ravel()
@@ -141,12 +145,12 @@ def cooccurrences(walks: Index, window: int) -> tuple[Index, Index]:
 
 
 def multi_step_weights(W: sparse.csr_array, steps: int, *, least: float = 0.0) -> sparse.csr_array:
-    r"""Weights of pairs that a walk of at most T steps joins, (n, n), symmetric.
+    r"""Return symmetric weights (n, n) of the pairs that a walk of at most T steps connects.
 
     .. math:: S = \frac{1}{2} (R + R^\top), \qquad R = \sum_{k=1}^T P^k, \qquad P = D^{-1} W
 
-    The diagonal is left out, and so is, of each row, what is below ``least``. One step is W with
-    every node's links weighted to sum to about 1.
+    The diagonal and weights below ``least`` are set to 0. With one step, the weights are those of
+    W, with the links of each node scaled to a sum of about 1.
     """
     degrees = np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
     inverse = np.divide(1.0, degrees, out=np.zeros_like(degrees), where=degrees > 0)

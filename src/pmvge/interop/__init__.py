@@ -1,4 +1,4 @@
-"""Graphs to and from other libraries, one file each."""
+"""Conversion of graphs to and from other libraries, one file each."""
 
 from pmvge.interop.networkx import from_networkx, to_networkx
 

@@ -1,4 +1,4 @@
-"""Graphs to and from networkx."""
+"""Conversion of graphs to and from networkx."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ LinkLists = tuple[list[int], list[int], list[float]]
 
 
 def to_networkx(graph: MultiViewGraph) -> networkx.Graph:
-    """Return an undirected networkx graph.
+    """Return a graph as an undirected networkx graph.
 
-    Nodes are ``(view, id)`` with the attributes ``view``, ``id`` and, where there are features,
-    ``x`` (one row); edges carry ``weight``; ``network.graph["pairs"]`` lists the observed pairs.
+    Nodes are ``(view, id)`` with the attributes ``view``, ``id`` and, for views with features,
+    ``x`` (one row). Edges have a ``weight``. ``network.graph["pairs"]`` lists the observed view
+    pairs.
     """
     network = networkx.Graph(pairs=list(graph.links))
     keys = {view: [(view, i) for i in ids.tolist()] for view, ids in graph.ids.items()}
@@ -48,17 +49,18 @@ def from_networkx(
 ) -> MultiViewGraph:
     """Return a graph from an undirected networkx graph.
 
-    The parameters name the attributes to read. A node without ``view`` belongs to the view "node";
-    one without ``id`` takes its key; an edge without ``weight`` counts 1, and parallel edges add
-    up. A view none of whose nodes has ``features`` is featureless. ``pairs`` are the observed view
-    pairs: by default ``network.graph["pairs"]``, else those that have an edge.
+    The parameters name the attributes to read. A node without ``view`` is in the view "node", one
+    without ``id`` has its key as id. An edge without ``weight`` has weight 1; weights of parallel
+    edges add up. A view is featureless if none of its nodes has ``features``. ``pairs`` are the
+    observed view pairs: by default ``network.graph["pairs"]``, else those that have an edge. Raise
+    GraphError if the network is directed, or if an edge joins a view pair that is not observed.
     """
     if network.is_directed():
         raise GraphError("from_networkx: expected an undirected graph; call to_undirected() first")
-    place: dict[Hashable, tuple[str, int]] = {}
+    positions: dict[Hashable, tuple[str, int]] = {}
     members: dict[str, list[Hashable]] = defaultdict(list)
     for key, name in network.nodes(data=view, default="node"):
-        place[key] = (name, len(members[name]))
+        positions[key] = (name, len(members[name]))
         members[name].append(key)
     rows = {name: _features(network, name, keys, features) for name, keys in members.items()}
     ids = {
@@ -67,12 +69,15 @@ def from_networkx(
     observed = pairs if pairs is not None else network.graph.get("pairs", [])
     tables: dict[Pair, LinkLists] = {(a, b): ([], [], []) for a, b in observed}
     for left, right, w in network.edges(data=weight, default=1.0):
-        (a, i), (b, j) = place[left], place[right]
+        (a, i), (b, j) = positions[left], positions[right]
         if (a, b) not in tables and (b, a) in tables:
             (a, i), (b, j) = (b, j), (a, i)
         if (a, b) not in tables:
             if observed:
-                raise GraphError(f"from_networkx: an edge joins {a!r} and {b!r}, not among pairs")
+                raise GraphError(
+                    f"from_networkx: expected edges of the view pairs {list(tables)}, got one "
+                    f"between {a!r} and {b!r}"
+                )
             tables[a, b] = ([], [], [])
         rows_of, cols_of, weights_of = tables[a, b]
         rows_of.append(i)
@@ -82,7 +87,7 @@ def from_networkx(
 
 
 def _features(network: networkx.Graph, name: str, keys: list[Hashable], attribute: str) -> Any:
-    """Return the stacked rows of a view, or its size if it has none."""
+    """Return the stacked rows of a view, or its size if it has no features."""
     rows = [network.nodes[key].get(attribute) for key in keys]
     absent = sum(row is None for row in rows)
     if absent == len(rows):
@@ -93,5 +98,7 @@ def _features(network: networkx.Graph, name: str, keys: list[Hashable], attribut
         )
     shapes = {np.shape(row) for row in rows}
     if len(shapes) > 1:
-        raise GraphError(f"from_networkx: view {name!r}: rows differ in shape: {sorted(shapes)}")
+        raise GraphError(
+            f"from_networkx: view {name!r}: expected rows of one shape, got {sorted(shapes)}"
+        )
     return np.stack([np.asarray(row) for row in rows])

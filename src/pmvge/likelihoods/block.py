@@ -1,4 +1,4 @@
-"""Profile likelihood of a block, with alpha in closed form."""
+"""The profile likelihood of a block, with alpha in closed form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pmvge.graph import MultiViewGraph
 from pmvge.likelihoods.objective import Embedded, Loss
 from pmvge.sampling import LinkBatch
 
-SMALLEST = -80.0  # exp of less than this is lifted to it: subnormal floats are slow
+MIN_EXPONENT = -80.0  # lower bound of g - max g: subnormal results of exp are slow
 
 
 class BlockObjective:
@@ -21,8 +21,8 @@ class BlockObjective:
 
     .. math:: L = \log \frac{\hat Z}{|I_{de}|} - \sum_{\text{links}} \frac{w_{ij}}{W} g_{ij}
 
-    The constant makes L = 0 for a model that knows nothing (g = 0), so that -L is what the model
-    gains over a constant intensity, in nats per unit of weight.
+    The constant makes L = 0 at g = 0, so that -L is the gain over a constant intensity, in nats per
+    unit of weight.
     """
 
     def __init__(self, graph: MultiViewGraph) -> None:
@@ -31,7 +31,7 @@ class BlockObjective:
         }
 
     def __call__(self, batch: LinkBatch, y: Embedded) -> Loss:
-        """The loss of a batch."""
+        """Return the loss of a batch from the vectors of its inputs."""
         left, right = _sides(batch, y)
         value = log_block_partition(left, right, batch) - self._log_terms[batch.pair]
         value = value - link_mean(left, right, batch)
@@ -39,25 +39,25 @@ class BlockObjective:
         return Loss(value, {batch.pair: lambda: left @ right.T})
 
     def state(self) -> dict[str, float]:
-        """Nothing to keep."""
+        """Return no numbers: the objective keeps none between steps."""
         return {}
 
     def restore(self, state: dict[str, float]) -> None:
-        """Nothing to take back."""
+        """Do nothing: the objective keeps no numbers between steps."""
 
 
 def _sides(batch: LinkBatch, y: Embedded) -> tuple[torch.Tensor, torch.Tensor]:
-    """The embeddings of both sides of a block."""
+    """Return the vectors of both sides of a block."""
     if batch.shared:
         return y[0], y[0]
     if len(y) == 1:
-        n = len(batch.left.nodes)
+        n = len(batch.left.entities)
         return y[0][:n], y[0][n:]
     return y[0], y[1]
 
 
 def link_mean(left: torch.Tensor, right: torch.Tensor, batch: LinkBatch) -> torch.Tensor:
-    r""":math:`\sum_{\text{links}} (w_{ij} / W) g_{ij}` over the batch's links."""
+    r"""Return :math:`\sum (w_{ij} / W) g_{ij}` over the links of a batch."""
 
     def ends(y: torch.Tensor, links: NDArray[np.int64]) -> torch.Tensor:
         B = batch.corner
@@ -72,16 +72,16 @@ def link_mean(left: torch.Tensor, right: torch.Tensor, batch: LinkBatch) -> torc
 
 
 def log_block_partition(left: torch.Tensor, right: torch.Tensor, batch: LinkBatch) -> torch.Tensor:
-    r""":math:`\log\hat Z` of a :class:`LinkBatch`, differentiable in both sides."""
+    r"""Return :math:`\log\hat Z` of a :class:`LinkBatch`, differentiable in both sides."""
     value: torch.Tensor = _LogBlockPartition.apply(left, right, batch)  # type: ignore[no-untyped-call]
     return value
 
 
 class _LogBlockPartition(torch.autograd.Function):
-    r"""log-sum-exp over a block with one exp, reused in the backward pass.
+    r"""The log-sum-exp over a block, with one exp that the backward pass reuses.
 
     With :math:`E = \exp(g - \max g)` the sum is :math:`u^\top E v`, :math:`u = e^a, v = e^b`: the
-    weights touch the thin factors only, never the block.
+    weights multiply vectors, not the block.
     """
 
     @staticmethod
@@ -94,7 +94,7 @@ class _LogBlockPartition(torch.autograd.Function):
         rows, cols = (torch.from_numpy(index).to(left.device) for index in batch.masked)
         E[rows, cols] = -math.inf
         largest = E.max()
-        E.sub_(largest).clamp_(min=SMALLEST).exp_()
+        E.sub_(largest).clamp_(min=MIN_EXPONENT).exp_()
         if batch.corner:
             E[: batch.corner, : batch.corner] *= batch.corner_weight
         total = torch.dot(u, torch.mv(E, v))

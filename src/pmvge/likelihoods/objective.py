@@ -1,4 +1,4 @@
-"""What a loss of a batch is."""
+"""The interface of objectives, which map a batch and its vectors to a loss."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import torch
 
 from pmvge.graph import Pair
 
-Embedded = Sequence[torch.Tensor]  # the embeddings of a batch's ``inputs``, in their order
+Embedded = Sequence[torch.Tensor]  # the vectors of a batch's ``inputs``, in their order
 Batch_contra = TypeVar("Batch_contra", contravariant=True)
 
 
 class Loss(NamedTuple):
-    """A differentiable loss, and what an error message needs if it is not finite."""
+    """A differentiable loss, and the similarities that an error message reports."""
 
     value: torch.Tensor
-    similarities: dict[Pair, Callable[[], torch.Tensor]]  # g, computed only when asked for
+    similarities: dict[Pair, Callable[[], torch.Tensor]]  # g, computed when called
 
     def largest_similarity(self) -> tuple[Pair, float]:
-        """The largest |g| and the pair it is of; NaN counts as the largest."""
+        """Return the view pair with the largest |g|, and that value; NaN counts as the largest."""
         largest = {pair: float(g().abs().max()) for pair, g in self.similarities.items()}
         pair = max(
             largest, key=lambda pair: math.inf if math.isnan(largest[pair]) else largest[pair]
@@ -30,14 +30,14 @@ class Loss(NamedTuple):
 
 
 class Objective(Protocol, Generic[Batch_contra]):
-    """A loss of batches of some kind, which may keep numbers from step to step."""
+    """A function from a batch and its vectors to a loss; it may keep numbers between steps."""
 
     def __call__(self, batch: Batch_contra, y: Embedded) -> Loss: ...
 
     def state(self) -> dict[str, float]:
-        """Numbers that a checkpoint must keep."""
+        """Return the numbers that a checkpoint must contain."""
         ...
 
     def restore(self, state: dict[str, float]) -> None:
-        """Take back what ``state`` returned."""
+        """Restore the numbers that ``state`` returned."""
         ...

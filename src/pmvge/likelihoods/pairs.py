@@ -14,13 +14,13 @@ from pmvge.sampling import PairBatch
 
 
 class PairObjective:
-    r"""The paper's sections 4.1 and 4.2, per drawn link.
+    r"""The paper's minibatch objective (sections 4.1 and 4.2), per drawn link.
 
     .. math:: -\sum_{W'} w_{ij} \log\mu_{ij} + \tau \sum_{I'} \mu_{ij}
 
-    After each step :math:`\alpha^{(d,e)}` is solved for on I'. The numerator
-    :math:`\sum_{I'} w_{ij}` is zero in most steps on a sparse graph, so its expectation
-    :math:`|I'_{de}| W_{de} / |I_{de}|` stands in its place.
+    After each step :math:`\alpha^{(d,e)}` is set to its closed form on I'. The numerator
+    :math:`\sum_{I'} w_{ij}` is zero in most steps on a sparse graph, so it is replaced by its
+    expectation :math:`|I'_{de}| W_{de} / |I_{de}|`.
     """
 
     def __init__(self, graph: MultiViewGraph) -> None:
@@ -31,24 +31,24 @@ class PairObjective:
         self.log_alpha: dict[Pair, float] = {}
 
     def _solve(self, pair: Pair, g: torch.Tensor) -> float:
-        """log alpha-hat on uniform pairs with similarities g; that of g = 0 if there are none."""
+        """Return log alpha-hat on uniform pairs with similarities g; without any, that of g = 0."""
         if not len(g):
             return self._log_density[pair]
         log_mean = float(torch.logsumexp(g.double(), 0)) - math.log(len(g))
         return self._log_density[pair] - log_mean
 
     def __call__(self, batch: PairBatch, y: Embedded) -> Loss:
-        """The loss of a batch at the current alpha; then alpha moves."""
+        """Return the loss of a batch at the current alpha, then update alpha."""
         n_links = sum(len(w) for _, _, w in batch.links.values())
         terms = []
         similarities: dict[Pair, Callable[[], torch.Tensor]] = {}
         for pair, sides in batch.ends.items():
-            left, right = (y[k][torch.from_numpy(place).to(y[k].device)] for k, place in sides)
+            left, right = (y[k][torch.from_numpy(index).to(y[k].device)] for k, index in sides)
             g = torch.linalg.vecdot(left, right)
             similarities[pair] = g.detach
             split = len(batch.links[pair][0]) if pair in batch.links else 0
             solved = self._solve(pair, g[split:].detach())
-            log_alpha = self.log_alpha.get(pair, solved)  # the first time, that of this batch
+            log_alpha = self.log_alpha.get(pair, solved)  # in the first step, alpha of this batch
             if split:
                 w = torch.from_numpy(batch.links[pair][2]).to(g)
                 terms.append(-(w @ (g[:split] + log_alpha)))
@@ -58,11 +58,11 @@ class PairObjective:
         return Loss(torch.stack(terms).sum() / n_links, similarities)
 
     def state(self) -> dict[str, float]:
-        """The current log alpha."""
+        """Return the current log alpha, by view pair."""
         return {json.dumps(pair): value for pair, value in self.log_alpha.items()}
 
     def restore(self, state: dict[str, float]) -> None:
-        """Take back log alpha."""
+        """Restore log alpha."""
         self.log_alpha = {
             pair: state[json.dumps(pair)] for pair in self._log_density if json.dumps(pair) in state
         }

@@ -1,4 +1,11 @@
-"""log Z of a view pair: exact sums over tiles, or an importance-sampled estimate."""
+r"""log Z of a view pair: an exact sum, or an importance-sampled estimate.
+
+Exact sums run over tiles of :math:`g_{ij}` in float64. So neither an n x n array nor a float64 copy
+of all vectors is allocated. Z stays in the log domain.
+
+A sum takes time in proportion to the number of pair terms. ``on_progress`` is called with the
+number of pair terms done and the total.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +23,15 @@ from pmvge.sampling import BlockSampler, LinkBatch
 
 Array = NDArray[Any]
 
-TILE = 512  # nodes a side of one tile: its terms stay in a core's cache
+TILE_ENTITIES = 512  # entities a side of one tile: its terms stay in a core's cache
 EXACT_TERMS = 2_000_000_000  # pair terms up to which log Z is summed exactly
-BLOCK = 4096  # links, and uniform nodes a side, of one block of the estimate
-BLOCKS = 32  # blocks of the estimate
-SAFE = 600.0  # exp of plus or minus that is a normal float64, and so is the sum over a tile
+BLOCK_SIZE = 4096  # links, and uniform entities a side, of one block of the estimate
+N_BLOCKS = 32  # blocks of the estimate
+SAFE_EXPONENT = 600.0  # exp of +-600, and its sum over a tile, are normal float64 numbers
 
 
 class LogPartition(NamedTuple):
-    """log Z of a view pair, and how it was found."""
+    """log Z of a view pair, and how it was computed."""
 
     value: float
     standard_error: float  # of log Z; 0 if exact
@@ -35,10 +42,13 @@ def log_partition(
     Y: Array,
     Y_other: Array | None = None,
     *,
-    tile: int = TILE,
+    tile: int = TILE_ENTITIES,
     on_progress: OnProgress | None = None,
 ) -> float:
-    r"""Exact :math:`\log \sum_{I_{de}} \exp g_{ij}`; without ``Y_other``, within a view (i < j)."""
+    r"""Return :math:`\log \sum_{I_{de}} \exp g_{ij}`, exactly.
+
+    Without ``Y_other`` the sum runs over pairs within a view (i < j).
+    """
     within = Y_other is None
     other = Y if Y_other is None else Y_other
     n, m = len(Y), len(other)
@@ -63,10 +73,10 @@ def _double(Y: Array) -> torch.Tensor:
 
 
 def _tile_log_sum_exp(left: torch.Tensor, right: torch.Tensor, *, diagonal: bool) -> float:
-    """log-sum-exp of all inner products, or of those above the diagonal."""
+    """Return the log-sum-exp of all inner products, or of those above the diagonal."""
     g = left @ right.T
-    # |g| <= |y| |y'|: as a rule no exponential can leave the range of a float, shifted or not.
-    if float(left.norm(dim=1).max() * right.norm(dim=1).max()) <= SAFE:
+    # |g| <= |y| |y'|: if this bound is small, exp cannot overflow or underflow without a shift.
+    if float(left.norm(dim=1).max() * right.norm(dim=1).max()) <= SAFE_EXPONENT:
         terms = g.exp_().triu_(diagonal=1) if diagonal else g.exp_()
         total = float(terms.sum())
         return math.log(total) if total > 0 else -math.inf
@@ -76,7 +86,10 @@ def _tile_log_sum_exp(left: torch.Tensor, right: torch.Tensor, *, diagonal: bool
 
 
 def _log_sum_exp(g: torch.Tensor) -> torch.Tensor:
-    """In place. Terms below e^-700 of the largest are lifted to it: subnormals are slow."""
+    """Return the log-sum-exp; overwrites ``g``.
+
+    Terms below e^-700 of the largest are raised to it, because subnormal floats are slow.
+    """
     largest = g.max()
     return largest + g.sub_(largest).clamp_(min=-700.0).exp_().sum().log()
 
@@ -86,16 +99,16 @@ def estimate_log_partition(
     Y_other: Array,
     sampler: BlockSampler,
     *,
-    blocks: int = BLOCKS,
+    blocks: int = N_BLOCKS,
     on_progress: OnProgress | None = None,
 ) -> LogPartition:
-    r"""Importance-sampled :math:`\log Z` with its standard error (delta method over blocks)."""
-    found = []
+    r"""Return an importance-sampled :math:`\log Z` and its standard error (delta method)."""
+    values = []
     for block in range(blocks):
-        found += [_block_log_partition(batch, Y, Y_other) for batch in sampler.each_pair()]
+        values += [_block_log_partition(batch, Y, Y_other) for batch in sampler.each_pair()]
         if on_progress is not None:
             on_progress(block + 1, blocks)
-    draws = np.array(found)
+    draws = np.array(values)
     largest = draws.max()
     ratio = np.exp(draws - largest)
     error = float(ratio.std(ddof=1) / math.sqrt(blocks) / ratio.mean())
@@ -103,15 +116,16 @@ def estimate_log_partition(
 
 
 def _block_log_partition(batch: LinkBatch, Y: Array, Y_other: Array) -> float:
-    r""":math:`\log\hat Z` of a batch, in float64; ``objectives`` has the kernel of training."""
-    left, right = _double(Y[batch.left.nodes]), _double(Y_other[batch.right.nodes])
+    r"""Return :math:`\log\hat Z` of a batch in float64 (``block.py`` has the training kernel)."""
+    left, right = _double(Y[batch.left.entities]), _double(Y_other[batch.right.entities])
     a, b = _double(batch.left.log_weight), _double(batch.right.log_weight)
     rows, columns = map(torch.from_numpy, batch.masked)
     parts = []
-    for start in range(0, len(left), TILE):
-        g = (left[start : start + TILE] @ right.T).add_(a[start : start + TILE, None]).add_(b)
+    for start in range(0, len(left), TILE_ENTITIES):
+        part = slice(start, start + TILE_ENTITIES)
+        g = (left[part] @ right.T).add_(a[part, None]).add_(b)
         g[: max(0, batch.corner - start), : batch.corner] += math.log(batch.corner_weight)
-        here = (rows >= start) & (rows < start + TILE)
+        here = (rows >= start) & (rows < part.stop)
         g[rows[here] - start, columns[here]] = -math.inf
         parts.append(float(_log_sum_exp(g)))
     return float(np.logaddexp.reduce(parts)) + math.log(batch.factor)
@@ -125,19 +139,19 @@ def graph_log_partitions(
     exact_terms: int = EXACT_TERMS,
     on_progress: OnProgress | None = None,
 ) -> dict[Pair, LogPartition]:
-    """log Z of every pair, exact up to ``exact_terms`` pair terms, else estimated."""
+    """Return log Z of every view pair: exact up to ``exact_terms`` pair terms, else estimated."""
     exact = {p: s.n_terms <= exact_terms or len(s) == 0 for p, s in graph.links.items()}
-    estimate = BLOCKS * (2 * BLOCK) ** 2
-    told = share_progress(
-        {p: s.n_terms if exact[p] else estimate for p, s in graph.links.items()}, on_progress
+    block_terms = N_BLOCKS * (2 * BLOCK_SIZE) ** 2
+    callbacks = share_progress(
+        {p: s.n_terms if exact[p] else block_terms for p, s in graph.links.items()}, on_progress
     )
     found = {}
     for (a, b), links in graph.links.items():
         if exact[a, b]:
-            value = log_partition(Y[a], None if links.within else Y[b], on_progress=told[a, b])
+            value = log_partition(Y[a], None if links.within else Y[b], on_progress=callbacks[a, b])
             found[a, b] = LogPartition(value, 0.0, exact=True)
         else:
-            alone = graph.with_links({(a, b): links})
-            sampler = BlockSampler(alone, n_links=BLOCK, n_uniform=BLOCK, rng=rng)
-            found[a, b] = estimate_log_partition(Y[a], Y[b], sampler, on_progress=told[a, b])
+            one_pair = graph.with_links({(a, b): links})
+            sampler = BlockSampler(one_pair, n_links=BLOCK_SIZE, n_uniform=BLOCK_SIZE, rng=rng)
+            found[a, b] = estimate_log_partition(Y[a], Y[b], sampler, on_progress=callbacks[a, b])
     return found

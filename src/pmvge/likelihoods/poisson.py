@@ -1,4 +1,4 @@
-r"""The Poisson likelihood of a graph, exact, from embeddings.
+r"""The exact Poisson likelihood of a graph, given the vectors of its entities.
 
 With :math:`g_{ij} = \langle y_i, y_j \rangle` and
 :math:`\mu_{ij} = \alpha^{(d_i, d_j)} \exp g_{ij}` (the paper's eq. 3),
@@ -7,9 +7,7 @@ With :math:`g_{ij} = \langle y_i, y_j \rangle` and
           = \sum_{(d,e) \in \mathcal D} \Bigl[\sum w_{ij} (\log\alpha^{(d,e)} + g_{ij})
             - \alpha^{(d,e)} Z_{de}\Bigr], \qquad Z_{de} = \sum_{I_{de}} \exp g_{ij}.
 
-Sums run over tiles in float64, so that neither an n x n array nor a float64 copy of all embeddings
-exists, and Z stays in the log domain. They take time in proportion to the number of pairs: whoever
-waits may give ``on_progress``, which is called with the pair terms done and those there are.
+:mod:`pmvge.likelihoods.partition` computes log Z. The other sum runs over the links alone.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from pmvge.progress import OnProgress, share_progress
 
 
 def intensity(Y: Array, Y_other: Array, log_alpha: float) -> NDArray[np.float64]:
-    r""":math:`\mu = \alpha \exp(Y Y'^\top)`, (n, m); infinite where a float cannot hold it."""
+    r"""Return :math:`\mu = \alpha \exp(Y Y'^\top)`, (n, m); infinite where it overflows."""
     g = Y.astype(np.float64) @ Y_other.astype(np.float64).T
     with np.errstate(over="ignore"):
         mu: NDArray[np.float64] = np.exp(g + log_alpha)
@@ -34,12 +32,12 @@ def intensity(Y: Array, Y_other: Array, log_alpha: float) -> NDArray[np.float64]
 
 
 def log_alpha_hat(total_weight: float, log_Z: float) -> float:
-    r"""The logarithm of section 4.2's closed form :math:`\hat\alpha^{(d,e)} = W_{de} / Z_{de}`."""
+    r"""Return the log of section 4.2's closed form :math:`\hat\alpha^{(d,e)} = W_{de} / Z_{de}`."""
     return math.log(total_weight) - log_Z if total_weight > 0 else -math.inf
 
 
 def link_similarity(links: Links, Y: Array, Y_other: Array, *, chunk: int = 1 << 16) -> float:
-    r""":math:`\sum w_{ij} g_{ij}` over the links."""
+    r"""Return :math:`\sum w_{ij} g_{ij}` over the links."""
     total = 0.0
     for start in range(0, len(links), chunk):
         part = slice(start, start + chunk)
@@ -56,13 +54,20 @@ def log_likelihood(
     *,
     on_progress: OnProgress | None = None,
 ) -> dict[Pair, float]:
-    r"""Exact :math:`\ell_n(\alpha, \psi)`, by view pair. Pairs outside the graph add nothing."""
+    r"""Return :math:`\ell_n(\alpha, \psi)` exactly, by view pair of the graph.
+
+    View pairs that the graph does not observe contribute nothing.
+    """
     values = {}
-    told = share_progress({pair: links.n_terms for pair, links in graph.links.items()}, on_progress)
+    callbacks = share_progress(_terms(graph.links), on_progress)
     for (a, b), links in graph.links.items():
-        log_Z = log_partition(Y[a], None if links.within else Y[b], on_progress=told[a, b])
+        log_Z = log_partition(Y[a], None if links.within else Y[b], on_progress=callbacks[a, b])
         values[a, b] = _pair_log_likelihood(links, Y[a], Y[b], log_Z, log_alpha[a, b])
     return values
+
+
+def _terms(links: Mapping[Pair, Links]) -> dict[Pair, int]:
+    return {pair: part.n_terms for pair, part in links.items()}
 
 
 def _pair_log_likelihood(
@@ -78,15 +83,15 @@ def _pair_log_likelihood(
 def profile_log_likelihood(
     graph: MultiViewGraph, Y: Mapping[str, Array], *, on_progress: OnProgress | None = None
 ) -> dict[Pair, float]:
-    r"""Exact :math:`\max_\alpha \ell_n(\alpha, \psi)`, by view pair.
+    r"""Return :math:`\max_\alpha \ell_n(\alpha, \psi)` exactly, by view pair.
 
     .. math:: \ell_p = \sum w_{ij} g_{ij} - W \log Z + W \log W - W
     """
-    values = dict.fromkeys(graph.links, 0.0)  # where there is no weight, alpha is 0
+    values = dict.fromkeys(graph.links, 0.0)  # without weight, alpha-hat and the maximum are 0
     weighted = {pair: links for pair, links in graph.links.items() if links.total > 0}
-    told = share_progress({pair: links.n_terms for pair, links in weighted.items()}, on_progress)
+    callbacks = share_progress(_terms(weighted), on_progress)
     for (a, b), links in weighted.items():
         W = links.total
-        log_Z = log_partition(Y[a], None if links.within else Y[b], on_progress=told[a, b])
+        log_Z = log_partition(Y[a], None if links.within else Y[b], on_progress=callbacks[a, b])
         values[a, b] = link_similarity(links, Y[a], Y[b]) + W * (math.log(W) - log_Z - 1)
     return values

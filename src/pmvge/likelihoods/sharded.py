@@ -1,4 +1,4 @@
-"""log Z of a graph whose links, and perhaps nodes, lie in several processes."""
+"""log Z of a graph whose links, and perhaps entities, are distributed over several processes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.distributed import Parts
+from pmvge.distributed import Shards
 from pmvge.graph import MultiViewGraph, Pair
 from pmvge.likelihoods.partition import (
     EXACT_TERMS,
@@ -22,38 +22,39 @@ Vectors = Mapping[str, NDArray[np.float32]]
 
 
 def sharded_log_partitions(
-    parts: Parts,
+    shards: Shards,
     graph: MultiViewGraph,
     own: Vectors,
-    every: Vectors,
+    gathered: Vectors,
     rng: np.random.Generator,
     on_progress: OnProgress | None = None,
 ) -> dict[Pair, LogPartition]:
-    """Return log Z of every pair over the nodes of all processes.
+    """Return log Z of every view pair over the entities of all processes.
 
-    ``own`` are the vectors of this process's nodes, ``every`` those of all. Estimates are averaged
-    over the processes, each per pair of its own nodes.
+    ``own`` has the vectors of this process's entities, ``gathered`` those of all processes.
+    Estimates are averaged over the processes, each divided by the number of its own pair terms.
     """
     found = graph_log_partitions(graph, own, rng=rng, on_progress=on_progress)
-    if not parts.sharded or parts.world.size == 1:
+    if not shards.sharded or shards.world.size == 1:
         return found
-    return {pair: _joint(parts, graph, pair, found[pair], every) for pair in found}
+    return {pair: _combine(shards, graph, pair, found[pair], gathered) for pair in found}
 
 
-def _joint(
-    parts: Parts, graph: MultiViewGraph, pair: Pair, found: LogPartition, every: Vectors
+def _combine(
+    shards: Shards, graph: MultiViewGraph, pair: Pair, found: LogPartition, gathered: Vectors
 ) -> LogPartition:
     a, b = pair
-    world = parts.world
-    n, m = len(every[a]), len(every[b])
+    world = shards.world
+    n, m = len(gathered[a]), len(gathered[b])
     terms = n * (n - 1) // 2 if a == b else n * m
     if terms <= EXACT_TERMS:
-        if parts.divided.isdisjoint(pair):
+        if shards.split_views.isdisjoint(pair):
             return found
-        return LogPartition(log_partition(every[a], None if a == b else every[b]), 0.0, True)
-    each = found.value - math.log(max(1, graph.links[pair].n_terms))
-    middle = world.mean(each)
-    mean = math.log(world.mean(math.exp(each - middle))) + middle
-    apart = world.mean((each - middle) ** 2)  # exact sums over different nodes differ, too
-    error = math.sqrt((world.mean(found.standard_error**2) + apart) / world.size)
+        value = log_partition(gathered[a], None if a == b else gathered[b])
+        return LogPartition(value, 0.0, exact=True)
+    own = found.value - math.log(max(1, graph.links[pair].n_terms))  # log of the mean term
+    shift = world.mean(own)
+    mean = math.log(world.mean(math.exp(own - shift))) + shift
+    between = world.mean((own - shift) ** 2)  # exact sums over different entities differ too
+    error = math.sqrt((world.mean(found.standard_error**2) + between) / world.size)
     return LogPartition(mean + math.log(terms), error, exact=False)

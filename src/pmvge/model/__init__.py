@@ -1,9 +1,9 @@
-"""The estimator PMvGE: parameters, fitting, saving."""
+"""The estimator PMvGE: parameters, fitting, prediction, saving."""
 
 from pmvge.model.background import Background, Labels, evaluate_background, load_background
 from pmvge.model.estimator import PMvGE
 from pmvge.model.parameters import check_parameters
-from pmvge.model.saving import of_one_save
+from pmvge.model.saving import read_consistently
 
 __all__ = [
     "Background",
@@ -12,5 +12,5 @@ __all__ = [
     "check_parameters",
     "evaluate_background",
     "load_background",
-    "of_one_save",
+    "read_consistently",
 ]

@@ -1,4 +1,4 @@
-"""What a model was trained on, as far as it is kept beside it: links and labels, no features."""
+"""The training links and labels that are saved with a model. Features are not saved."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from pmvge import storage
-from pmvge.errors import InputError, StorageError, one_line, short
+from pmvge.errors import InputError, StorageError, choose, one_line, short
 from pmvge.evaluation import Results, evaluate_held_out
-from pmvge.graph import Links, MultiViewGraph, Pair, merged, one_or_all, parse_links
+from pmvge.graph import Links, MultiViewGraph, Pair, compact_weights, merge_links, parse_links
 
-Labels = Mapping[str, Mapping[str, NDArray[Any]]]  # {view: {name: one string per node}}
-CHUNK = 1 << 20  # links written or read together
-DAMAGED = (
+Labels = Mapping[str, Mapping[str, NDArray[Any]]]  # {view: {name: one string per entity}}
+CHUNK = 1 << 20  # links per written or read chunk
+# Exceptions that damaged files can raise while they are read.
+READ_ERRORS = (
     AttributeError, KeyError, TypeError, ValueError, OSError, OverflowError, pyarrow.ArrowException,
 )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """Known links, and labels that no training has seen.
+    """Training links, held-out links and labels of entities.
 
-    With it a search can leave out partners that are known already, an evaluation can leave out the
-    links of the training, and a report can compare expected with observed weights.
+    Save it with a model (:meth:`PMvGE.save <pmvge.PMvGE.save>`). Searches can then exclude known
+    partners, evaluations can exclude the training links, and reports can compare expected with
+    observed weights. Labels are not used in training.
     """
 
-    links: Mapping[Pair, Links]  # trained on
+    links: Mapping[Pair, Links]  # for training
     held_out: Mapping[Pair, Links] = field(default_factory=dict)  # for validation
     labels: Labels = field(default_factory=dict)
 
@@ -43,33 +45,37 @@ class Background:
         held_out: MultiViewGraph | None = None,
         labels: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Self:
-        """The background of a model fitted to ``graph``, with ``held_out`` as its validation.
+        """Return the background of a model that was fitted to ``graph``.
 
-        ``labels`` are ``{view: {name: values}}``, one value for each node.
+        ``held_out`` is its validation graph. ``labels`` are ``{view: {name: values}}`` with one
+        value per entity. Raise InputError for an unknown view or a wrong number of values.
         """
-        words = {}
+        checked = {}
         for view, columns in (labels or {}).items():
-            if view not in graph.sizes:
-                raise InputError(f"labels: unknown view {view!r}; they are {graph.view_names}")
-            words[view] = {name: np.asarray(values, dtype=str) for name, values in columns.items()}
-            for name, values in words[view].items():
+            choose("view", view, graph.view_names, "labels", error=InputError)
+            texts = {name: np.asarray(values, dtype=str) for name, values in columns.items()}
+            for name, values in texts.items():
                 if values.shape != (graph.sizes[view],):
                     raise InputError(
                         f"labels {name!r} of view {view!r}: expected {graph.sizes[view]} values, "
-                        f"one for each node, got shape {values.shape}"
+                        f"one per entity, got shape {values.shape}"
                     )
+            checked[view] = texts
         held = {pair: _oriented(held_out.links, *pair) for pair in graph.links} if held_out else {}
-        known = {pair: links for pair, links in held.items() if links is not None}
-        return cls(dict(graph.links), known, words)
+        present = {pair: links for pair, links in held.items() if links is not None}
+        return cls(dict(graph.links), present, checked)
 
     def of_pair(self, a: str, b: str) -> tuple[Links | None, Links | None]:
-        """The links trained on and the links held out between two views, rows being view ``a``."""
+        """Return the training links and the held-out links of a view pair, or None.
+
+        Rows are entities of view ``a``, columns of view ``b``.
+        """
         return _oriented(self.links, a, b), _oriented(self.held_out, a, b)
 
     # -- on disk ----------------------------------------------------------------------------
 
     def parts(self) -> tuple[dict[str, Any], dict[str, storage.Write]]:
-        """An entry for a manifest, and writers of the files that it names."""
+        """Return an entry for a manifest, and writers of the files that the entry names."""
         content: dict[str, Any] = {"links": [], "labels": []}
         files: dict[str, storage.Write] = {}
         for number, (pair, links) in enumerate(self.links.items()):
@@ -87,7 +93,10 @@ class Background:
 
 
 def load_background(folder: str | Path) -> Background | None:
-    """Read the background from a model's folder; None if the model was saved without."""
+    """Read the background from a model's folder; return None if the model was saved without.
+
+    Raise StorageError if the folder holds no model or a damaged one.
+    """
     manifest, parts = storage.read(Path(folder), "model")
     content = manifest.get("background")
     if content is None:
@@ -97,8 +106,8 @@ def load_background(folder: str | Path) -> Background | None:
         for entry in content["links"]:
             a, b = map(str, entry["pair"])
             n, m = map(int, entry["shape"])
-            if n * m >= 2**63:  # pairs are numbered by 64-bit integers
-                raise ValueError(f"links of shape {short((n, m))} are too many")
+            if n * m >= 2**63:  # pairs are numbered with 64-bit integers
+                raise ValueError(f"expected fewer than 2^63 pairs, got shape {short((n, m))}")
             trained, held = _read_links(parts[entry["file"]], (n, m), a == b)
             links[a, b] = trained
             if entry["held_out"]:
@@ -109,9 +118,10 @@ def load_background(folder: str | Path) -> Background | None:
             labels[str(entry["view"])] = {
                 name: table.column(name).to_numpy().astype(str) for name in table.column_names
             }
-    except DAMAGED as error:
-        told = one_line(error)
-        raise StorageError(f"{folder}: damaged model: its links or labels: {told}") from error
+    except READ_ERRORS as error:
+        raise StorageError(
+            f"{folder}: damaged model: its links or labels: {one_line(error)}"
+        ) from error
     return Background(links, held_out, labels)
 
 
@@ -122,7 +132,7 @@ def _oriented(links: Mapping[Pair, Links], a: str, b: str) -> Links | None:
 
 
 def _links_writer(links: Links, held: Links | None) -> storage.Write:
-    """Writes the links trained on, then those held out."""
+    """Return a writer of the training links followed by the held-out links."""
 
     def write(path: Path) -> None:
         with parquet.ParquetWriter(path, _table(links, slice(0), False).schema) as file:
@@ -140,14 +150,14 @@ def _table(links: Links, part: slice, is_held: bool) -> pyarrow.Table:
 
 
 def _read_links(path: Path, shape: tuple[int, int], within: bool) -> tuple[Links, Links]:
-    """The links trained on and those held out, which come after them."""
+    """Read the training links and the held-out links that follow them in the file."""
     with parquet.ParquetFile(path) as file:
         i, j, held = (
             file.read(columns=[name]).column(name).to_numpy()
             for name in ("row", "column", "held_out")
         )
         w = _joined(
-            one_or_all(batch.column("weight").to_numpy())
+            compact_weights(batch.column("weight").to_numpy())
             for batch in file.iter_batches(CHUNK, columns=["weight"])
         )
     n = len(held) - int(held.sum())
@@ -156,7 +166,7 @@ def _read_links(path: Path, shape: tuple[int, int], within: bool) -> tuple[Links
 
 
 def _joined(parts: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Weights that come in parts as one array, which stays one number if all parts are this."""
+    """Concatenate weights; return one broadcast number if all parts are that same number."""
     arrays = [np.empty(0), *parts]
     firsts = np.concatenate([array[:1] for array in arrays])
     n = sum(map(len, arrays))
@@ -178,14 +188,15 @@ def evaluate_background(
     k: int = 10,
     max_pairs: int = 10**8,
 ) -> Results:
-    """How well the links that were held out of the training are foretold.
+    """Evaluate how well a model predicts the held-out links of its background.
 
-    ``weights`` are a model's ``alpha_weight_``; by default all links are taken to have been given
-    to ``fit``, as its graph and its validation.
+    ``Y`` are the vectors and ``log_alpha`` the log alphas of the model. ``weights`` are its
+    ``alpha_weight_``, the total weights of the links given to ``fit``; by default those of all
+    training and held-out links.
     """
     if weights is None:
         weights = {
-            pair: merged(links, background.held_out.get(pair)).total
+            pair: merge_links(links, background.held_out.get(pair)).total
             for pair, links in background.links.items()
         }
     return evaluate_held_out(

@@ -1,10 +1,9 @@
-"""PMvGE, the estimator that people use."""
+"""The estimator PMvGE."""
 
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
@@ -15,15 +14,18 @@ from sklearn.base import BaseEstimator
 from torch import nn
 
 from pmvge.checks import NotFitted
-from pmvge.encoders import EncoderSpec, ViewSchema, describe_choice, embed_rows
+from pmvge.encoders import EncoderSpec
 from pmvge.errors import InputError, StorageError, choose
-from pmvge.graph import CHUNK, Ids, MultiViewGraph, Pair, check_rows, trained_positions
+from pmvge.graph import Ids, MultiViewGraph, Pair
 from pmvge.likelihoods import intensity, log_likelihood
 from pmvge.model.background import Background
-from pmvge.model.fitting import Fitted, fit
-from pmvge.model.saving import load_model, of_one_save, save_model
+from pmvge.model.describe import describe_model
+from pmvge.model.embedding import embed, embed_to_file, rows_or_ids
+from pmvge.model.fitted import Fitted
+from pmvge.model.fitting import fit
+from pmvge.model.saving import load_model, read_consistently, save_model
 from pmvge.progress import progress_bar
-from pmvge.search import Embeddings, save_whole, stream, top_k
+from pmvge.search import Embeddings, top_k
 from pmvge.training import History
 
 Encoder = str | EncoderSpec | dict[str, str | EncoderSpec | nn.Module]
@@ -32,88 +34,96 @@ Encoder = str | EncoderSpec | dict[str, str | EncoderSpec | nn.Module]
 class PMvGE(BaseEstimator):
     r"""Probabilistic Multi-view Graph Embedding.
 
-    One encoder per view maps entities of different kinds into one space, where inner products give
-    the expected weight of every link. It is fitted by maximum likelihood on minibatches, and new
-    entities are embedded from their features.
+    One encoder per view maps entities of different kinds to vectors of one space, where inner
+    products give the expected weight of every link. The model is fitted by maximum likelihood on
+    minibatches. New entities are embedded from their features.
 
     .. math:: \max_{\alpha, f} \sum_{i,j} [ w_{ij} \log \mu_{ij} - \mu_{ij} ], \qquad
               \mu_{ij} = \alpha^{(d_i, d_j)} \exp \langle f^{(d_i)}(x_i), f^{(d_j)}(x_j) \rangle
 
-    Choose it for several kinds of things with features of their own and weighted many-to-many
-    links, above all when new things must be placed. It needs a training loop; what a linear map
-    can do, CDMCA does without one.
+    Choose it for several views with features of their own and weighted many-to-many links, above
+    all when new entities must be embedded. It needs a training loop; if linear maps are enough,
+    CDMCA needs none.
 
     Parameters
     ----------
     n_components
         Dimension K of the shared space.
     encoder
-        "mlp" or "linear" for all views with features (those without get "lookup"), or
-        ``{view: name, EncoderSpec or torch.nn.Module}``; also "lookup" and "identity".
-        The same module for two views is shared between them.
+        "mlp", "linear" or "identity" for all views with features (views without features always
+        get "lookup"), or ``{view: name, EncoderSpec or torch.nn.Module}``. Two views that are
+        given the same module share its weights.
     hidden_sizes, activation, output_activation, batch_norm, dropout
-        Of "mlp": layer widths; "tanh", "relu", "gelu", "sigmoid" or "identity"; the same for the
-        last layer; batch normalisation and dropout of the hidden layers.
+        Settings of "mlp" encoders: widths of the hidden layers; their activation ("tanh", "relu",
+        "gelu", "sigmoid" or "identity"); the activation of the last layer; whether hidden layers
+        use batch normalisation; their dropout rate.
     input_dropout
-        Dropout of the input columns; None means 0.5 for sparse views and 0 for dense ones.
+        Dropout rate of the input columns. None means 0.5 for sparse views and 0 for dense views.
     standardize
-        Standardise dense columns, and scale sparse rows, by the training rows' statistics.
+        Standardise dense columns and scale sparse rows, with statistics of the training rows.
     similarity
-        "inner", the paper's, or "cosine": vectors on a sphere whose radius is learned.
+        "inner" (inner product, as in the paper) or "cosine" (cosine times a learned scale).
     scheme
-        "block": profile likelihood on importance-sampled blocks; "paper": the paper's section 4.
+        "block" (profile likelihood on importance-sampled blocks) or "paper" (section 4 of the
+        paper).
     batch_size
-        Links drawn in a step ("block"), or the paper's m ("paper").
+        Number of links drawn per step ("block"), or the paper's m ("paper").
     negative_rate
-        Uniform nodes a side per drawn link ("block"), or the paper's r ("paper").
+        Number of uniformly drawn entities per drawn link, on each side ("block"), or the paper's r
+        ("paper").
     tau
-        The paper's weight of the uniform pairs; None means the unbiased |I| / (r |W|).
+        The paper's weight of the uniform pairs. None means the unbiased value |I| / (r |W|).
     max_epochs, max_steps
-        When to stop at the latest. An epoch is as many link draws as there are links. None for
-        both means 30 epochs, but no fewer than 1,000 steps, and no more than 3,000 unless those
-        are fewer than 3 epochs; given both, what comes first.
+        Maximum length of training; if both are given, the smaller one counts. An epoch is as many
+        link draws as there are links. If both are None, the maximum is 30 epochs, but at least
+        1,000 steps, and at most 3,000 steps or 3 epochs, whichever is more.
     learning_rate, schedule, decay_every, decay_factor
-        Of Adam; "constant", "cosine" (to 0 at the last step) or "step" (times ``decay_factor``
-        every ``decay_every`` steps).
+        Learning rate of Adam and its schedule: "constant", "cosine" (decays to 0 at the last step)
+        or "step" (multiplied by ``decay_factor`` every ``decay_every`` steps).
     weight_decay, clip_norm
-        Decoupled decay of the weight matrices; largest norm of a gradient, None for no limit.
+        Decoupled weight decay of the weight matrices; maximum norm of the gradient (None: no
+        limit).
     validation_fraction, patience
-        Share of the links held out, if no validation graph is given to ``fit``, and the number of
-        checks without improvement on them before training stops; the best weights are kept.
-        ``patience=None``: nothing is held out, all steps are made.
+        Fraction of the links that is held out if ``fit`` is given no validation graph, and the
+        number of checks without improvement on the held-out links after which training stops. The
+        weights of the best check are kept. With ``patience=None`` no links are held out and
+        training does not stop early.
     checkpoint_dir, checkpoint_steps, checkpoint_seconds
-        Where, and how often, the state of training is written, for ``fit(graph, resume=True)``.
+        Folder for checkpoints, and how often one is written; see ``fit(graph, resume=True)``.
     device
         "auto", "cpu", "cuda" or "mps".
     precision
-        Of the encoders' products in training: "float32", or "bfloat16" where that works, which
-        is tried first.
+        Precision of matrix products in the encoders during training: "float32" or "bfloat16".
+        ``fit`` raises ParameterError if the device does not support bfloat16.
     random_state
-        Seed, or numpy generator. The same seed and thread count give the same bits.
+        Seed or numpy generator. The same seed and number of threads give bitwise equal results.
     progress
-        Show a progress bar while fitting, and whenever embedding, searching or judging takes more
-        than a second, if the error stream is a terminal.
+        Show a progress bar while fitting, and whenever embedding, searching or evaluating takes
+        more than a second. Nothing is shown unless the error stream is a terminal.
 
     Attributes
     ----------
     embeddings_
-        ``{view: (n, K)}`` of the training entities, float32.
+        ``{view: (n, K) float32}``: the vectors of the training entities.
     ids_
-        ``{view: (n,)}``, their ids.
+        ``{view: (n,)}``: the ids of the training entities.
     view_names_
-        The views, which are the axes of ``alpha_``.
+        Names of the views, in the order of the axes of ``alpha_``.
     alpha_
-        (D, D), symmetric, 0 for pairs that were not observed.
+        (D, D), symmetric; 0 for view pairs without links in training.
     log_alpha_
-        ``{(view, view): log alpha}`` of the observed pairs: what ``alpha_`` holds, in full range.
+        ``{(view, view): log alpha}`` of the observed view pairs. Also right where ``alpha_``
+        overflows or underflows.
     alpha_weight_
-        ``{(view, view): total weight}`` that alpha was computed from, validation links included.
+        ``{(view, view): total weight}`` of the links that alpha was computed from, validation
+        links included.
     alpha_error_
-        ``{(view, view): relative standard error}``; 0 where alpha was computed exactly.
+        ``{(view, view): relative standard error}`` of alpha; 0 if it was computed exactly.
     history_
-        The training record, a :class:`~pmvge.history.History`.
+        The training history, a :class:`~pmvge.training.History`.
     tables_
-        How raw tables become rows, if the graph was read from tables; else None.
+        How rows of features are made from raw tables, if the graph was read from tables; else
+        None.
 
     References
     ----------
@@ -134,7 +144,7 @@ class PMvGE(BaseEstimator):
     [1, 0]
     """
 
-    # What the method can do, as in the paper's table 1.
+    # Properties of the method, as in table 1 of the paper.
     n_views: ClassVar[Literal["D"]] = "D"
     many_to_many: ClassVar[bool] = True
     nonlinear: ClassVar[bool] = True
@@ -226,36 +236,37 @@ class PMvGE(BaseEstimator):
         resume: bool = False,
         sharded: bool = False,
     ) -> Self:
-        """Learn encoders and alpha.
+        """Learn the encoders and alpha.
 
-        Started by ``torchrun``, all processes train one model together, each on its share of the
-        links; after a restart they go on from the checkpoint.
+        In processes started by ``torchrun``, all processes train one model, each on its share of
+        the links. After a restart they resume from the checkpoint.
 
         Parameters
         ----------
         graph
             The training graph.
         validation
-            Held-out links on the same nodes, for early stopping. Without it, a share
-            ``validation_fraction`` of the links is held out. Either way alpha is in the end
-            computed from all links, so a link should not stand in both graphs.
+            Held-out links between the same entities, for early stopping. Without it,
+            ``validation_fraction`` of the links is held out. In both cases alpha is finally
+            computed from all links, so no link should be in both graphs.
         resume
-            Go on from the checkpoint in ``checkpoint_dir``, if there is one.
+            Resume from the checkpoint in ``checkpoint_dir``. Without a checkpoint, training starts
+            from the beginning.
         sharded
-            In several processes: ``graph`` and ``validation`` hold only this process's own links.
-            All nodes of featureless views are in every process; views with features may have
-            other nodes in each.
+            With several processes: ``graph`` and ``validation`` hold only the links of this
+            process. Every process needs all entities of featureless views; views with features
+            may have different entities in each process.
         """
         settings = self.get_params(deep=False)
-        self._take(fit(settings, graph, validation, resume=resume, sharded=sharded))
+        self._set_fitted(fit(settings, graph, validation, resume=resume, sharded=sharded))
         return self
 
     def __sklearn_clone__(self) -> Self:
-        # One copy of all: scikit-learn's own takes a dict apart, and a module shared by two views
-        # would become two.
+        # scikit-learn clones the values of a dict separately: a module shared by two views would
+        # become two modules.
         return type(self)(**copy.deepcopy(self.get_params(deep=False)))
 
-    def _take(self, fitted: Fitted) -> None:
+    def _set_fitted(self, fitted: Fitted) -> None:
         self._fitted = fitted
         self.embeddings_, self.ids_ = fitted.embeddings, fitted.ids
         self.view_names_, self.history_ = tuple(fitted.schemas), fitted.history
@@ -268,66 +279,51 @@ class PMvGE(BaseEstimator):
             i, j = self.view_names_.index(a), self.view_names_.index(b)
             self.alpha_[i, j] = self.alpha_[j, i] = entry.value
 
-    # -- using it ---------------------------------------------------------------------------
+    def _check_fitted(self) -> Fitted:
+        if not hasattr(self, "_fitted"):
+            raise NotFitted("this PMvGE is not fitted yet: call fit(graph) first")
+        return self._fitted
+
+    # -- prediction -------------------------------------------------------------------------
 
     def embed(self, view: str, X: Any) -> NDArray[np.float32]:
-        r"""Embed entities of a view from their features: (n, ...) to (n, K).
+        r"""Return the vectors (n, K) of entities of a view, computed from their features (n, ...).
 
-        ``embed(a) @ embed(b).T`` is :math:`g`, any learned scale included. For a featureless view
-        X are ids that were in training.
+        ``embed(a) @ embed(b).T`` is :math:`g`, including the learned scale of the similarity. For
+        a featureless view, X are ids of training entities.
         """
-        self._known(view)
+        fitted = self._check_fitted()
+        fitted.schema_of(view)
         with progress_bar(f"embedding {view}", self.progress) as on_progress:
-            return self._embed(view, X, on_progress=on_progress)
+            return embed(fitted, view, X, on_progress=on_progress)
 
     def embed_to(self, path: str | Path, view: str, X: Any, ids: Any = None) -> int:
-        """Embed any number of rows and write ids and vectors to a Parquet file; return how many.
+        """Write ids and vectors of any number of rows to a Parquet file; return the row count.
 
-        The vectors are those of :meth:`embed`, but only some thousands of rows are held, and
-        checked, at a time: X may be a memory map larger than memory, or an iterator of blocks of
-        rows, or of pairs ``(ids, rows)`` as :func:`pmvge.tables.read_rows` yields them.
+        The vectors are those of :meth:`embed`. Rows are checked and embedded in chunks of some
+        thousands: X may be a memory map larger than memory, an iterator of chunks of rows, or an
+        iterator of pairs ``(ids, rows)`` as :func:`pmvge.tables.read_rows` yields them.
 
-        ``ids`` are the ids of all rows; without them rows are numbered from 0. Repeats are not
-        looked for. For a featureless view X are ids, and there are no others. The file has the
-        columns ``id`` and ``vector``, for :meth:`Embeddings.load <pmvge.Embeddings.load>`. It is
-        replaced in one step, when all rows are embedded: an error leaves what was there before.
+        ``ids`` are the ids of all rows; by default rows are numbered from 0. Repeated ids are not
+        detected. For a featureless view, X are the ids. The file has the columns ``id`` and
+        ``vector`` and can be read with :meth:`Embeddings.load <pmvge.Embeddings.load>`. It is
+        replaced atomically after all rows are embedded: an error leaves an existing file as it was.
         """
-        schema = self._known(view)
-        shape, K = schema.row_shape, self._fitted.n_components
-        if shape is None:  # ids are all there is
-            blocks = X if isinstance(X, Iterator) else [(X, None)]
-            X = (block if isinstance(block, tuple) else (block, None) for block in blocks)
-        wide = K if shape is None or schema.sparse else max(K, math.prod(shape))
-        with progress_bar(f"embedding {view}", self.progress) as on_progress:
-            embed = partial(self._embed, view)
-            parts = stream(
-                f"view {view!r}", X, ids, embed, max(1, CHUNK // wide), on_progress=on_progress
-            )
-            return save_whole(Path(path), parts)
+        fitted = self._check_fitted()
+        return embed_to_file(fitted, Path(path), view, X, ids, show_progress=self.progress)
 
-    def _embed(
-        self,
-        view: str,
-        X: Any,
-        first: int = 0,
-        on_progress: Callable[[int, int], None] | None = None,
-    ) -> NDArray[np.float32]:
-        """What :meth:`embed` does, for a view that is known; X begins with row ``first``."""
-        shape, fitted = self._fitted.schemas[view].row_shape, self._fitted
-        if shape is None:
-            return self.embeddings_[view][trained_positions(view, self.ids_[view], X)]
-        checked = check_rows(view, X, shape, first=first)
-        try:
-            return embed_rows(
-                fitted.network, view, checked, None, fitted.n_components, on_progress=on_progress
-            )
-        except (RuntimeError, IndexError, TypeError, ValueError) as error:  # a module of the user's
-            raise InputError(f"view {view!r}: its encoder failed on these rows: {error}") from error
+    def embed_graph(self, graph: MultiViewGraph) -> dict[str, NDArray[np.float32]]:
+        """Return the vectors of all entities of a graph, ``{view: (n, K)}``.
+
+        Entities of featureless views are looked up by their ids.
+        """
+        fitted = self._check_fitted()
+        return {view: self.embed(view, rows_or_ids(fitted, view, graph)) for view in graph.views}
 
     def intensity(self, view: str, X: Any, other: str, X_other: Any) -> NDArray[np.float64]:
-        r"""Expected weights :math:`\mu_{ij}` between rows of two views, (n, m).
+        r"""Return the expected weights :math:`\mu_{ij}` between rows of two views, (n, m).
 
-        The pair must have been observed in training: elsewhere alpha is not known.
+        Raise InputError if the view pair was not observed in training: its alpha is unknown.
         """
         log_alpha = self.log_alpha_of(view, other)
         return intensity(self.embed(view, X), self.embed(other, X_other), log_alpha)
@@ -342,15 +338,15 @@ class PMvGE(BaseEstimator):
         by: Literal["intensity", "similarity"] = "intensity",
         candidates: Any = None,
     ) -> tuple[Ids, NDArray[np.float64]]:
-        r"""The k best partners of each row in another view (or the same), best first. Exact.
+        r"""Return the k best partners of each row in view ``among``, best first. Exact.
 
-        Returns ids, and their expected weights (``by="intensity"``) or similarities g
-        (``by="similarity"``, which also ranks pairs that were never observed), both (n, k).
-        Candidates are the training entities, or the rows ``candidates``, which are then known by
-        their positions. Within a view an entity that is itself a candidate finds itself.
+        Returns ids and scores, both (n, k). Scores are expected weights (``by="intensity"``) or
+        similarities g (``by="similarity"``, which also ranks view pairs that were not observed).
+        Candidates are the training entities, or the rows ``candidates``; then positions are
+        returned as ids. In a search within one view, an entity that is a candidate finds itself.
         """
         choose("ranking", by, ("intensity", "similarity"), "search: by")
-        self._known(among)
+        self._check_fitted().schema_of(among)
         log_alpha = self.log_alpha_of(view, among) if by == "intensity" else 0.0
         queries = self.embed(view, X)
         pool = None if candidates is None else self.embed(among, candidates)
@@ -365,7 +361,14 @@ class PMvGE(BaseEstimator):
         with np.errstate(over="ignore"):
             return ids, np.exp(g.astype(np.float64) + log_alpha)
 
-    # -- judging it -------------------------------------------------------------------------
+    def log_alpha_of(self, view: str, other: str) -> float:
+        r"""Return :math:`\log\alpha` of a view pair, in either order.
+
+        Raise InputError if the view pair was not observed in training.
+        """
+        return self._check_fitted().log_alpha_of(view, other)
+
+    # -- evaluation -------------------------------------------------------------------------
 
     @overload
     def log_likelihood(self, graph: MultiViewGraph) -> float: ...
@@ -378,10 +381,11 @@ class PMvGE(BaseEstimator):
     def log_likelihood(
         self, graph: MultiViewGraph, *, by_pair: bool = False
     ) -> float | dict[Pair, float]:
-        r"""Exact :math:`\ell_n = \sum_{I_n} [w \log\mu - \mu]` of a graph; its nodes may be new.
+        r"""Return the exact :math:`\ell_n = \sum_{I_n} [w \log\mu - \mu]` of a graph.
 
-        All pairs count, linked or not: the time it takes grows with ``graph.n_terms``, the product
-        of the views' sizes. Memory is needed for the embeddings and little else.
+        The graph may have new entities. All pairs count, linked or not: the time grows with
+        ``graph.n_terms``, the product of the views' sizes. Memory is needed for the vectors and
+        little else. With ``by_pair``, return ``{(view, view): log-likelihood}``.
         """
         if not isinstance(graph, MultiViewGraph):
             raise InputError(f"expected a MultiViewGraph, got {type(graph).__name__}")
@@ -392,102 +396,35 @@ class PMvGE(BaseEstimator):
         return values if by_pair else sum(values.values())
 
     def score(self, graph: MultiViewGraph, y: Any = None) -> float:
-        """The mean :meth:`log_likelihood` per pair term; higher is better."""
+        """Return the mean :meth:`log_likelihood` per pair of entities; higher is better."""
         return self.log_likelihood(graph) / max(1, graph.n_terms)
 
-    def embed_graph(self, graph: MultiViewGraph) -> dict[str, NDArray[np.float32]]:
-        """Embed all nodes of a graph; nodes of featureless views are known by their ids."""
-        Y = {}
-        for view, X in graph.views.items():
-            featureless = self._known(view).row_shape is None
-            if featureless != (X is None):
-                raise InputError(
-                    f"view {view!r}: {'has' if featureless else 'has no'} features in this graph, "
-                    f"but {'had none' if featureless else 'had'} in training"
-                )
-            Y[view] = self.embed(view, graph.ids[view] if X is None else X)
-        return Y
-
     def describe(self) -> dict[str, Any]:
-        """What a fitted model is, in plain data: views, alpha, settings, training."""
-        self._check_fitted()
-        last, best = (self.history_[-1] if len(self.history_) else None), self.history_.best
-        defaults = PMvGE().get_params(deep=False)
-        return {
-            "n_components": self._fitted.n_components,
-            "views": {
-                view: {
-                    "n": schema.n,
-                    "features": schema.describe(),
-                    "encoder": describe_choice(self._fitted.choices[view]),
-                }
-                for view, schema in self._fitted.schemas.items()
-            },
-            "alpha": {
-                f"{a},{b}": {"alpha": entry.value, "relative_error": entry.relative_error}
-                for (a, b), entry in self._fitted.alpha.items()
-            },
-            "training": {
-                "steps": last.step if last else 0,
-                "seconds": last.seconds if last else 0.0,
-                "best_validation": best.validation if best else None,
-                "summary": repr(self.history_),
-            },
-            "changed_settings": {
-                name: str(value) if not isinstance(value, int | float | str) else value
-                for name, value in self.get_params(deep=False).items()
-                if name not in ("progress", "checkpoint_dir") and str(value) != str(defaults[name])
-            },
-        }
+        """Return a description of the model as plain data: views, alpha, settings, training."""
+        fitted, defaults = self._check_fitted(), PMvGE().get_params(deep=False)
+        return describe_model(fitted, self.get_params(deep=False), defaults)
 
-    # -- keeping it -------------------------------------------------------------------------
+    # -- saving and loading -----------------------------------------------------------------
 
     def save(self, path: str | Path, *, background: Background | None = None) -> None:
-        """Write the model to a folder, atomically: a reader sees the old one or the new one.
+        """Write the model to a folder, atomically: a reader sees the old model or the new one.
 
-        ``background`` keeps the links, and labels, of the training beside the model.
+        ``background`` saves the training links, and labels, with the model.
         """
-        self._check_fitted()
-        save_model(Path(path), self.get_params(deep=False), self._fitted, background)
+        save_model(Path(path), self.get_params(deep=False), self._check_fitted(), background)
 
     @classmethod
     def load(cls, path: str | Path, *, encoders: dict[str, nn.Module] | None = None) -> PMvGE:
         """Read a model from a folder.
 
-        ``encoders`` gives back modules of your own, ``{view: module}``, whose weights are then
-        loaded: the folder holds no code.
+        A folder holds no code. ``encoders`` gives the user-defined modules of the model,
+        ``{view: module}``; copies of them get the saved weights.
         """
-        parameters, fitted = of_one_save(Path(path), partial(load_model, encoders=encoders or {}))
+        read = partial(load_model, encoders=encoders or {})
+        parameters, fitted = read_consistently(Path(path), read)
         try:
             model = cls(**parameters)
-            model._take(fitted)
+            model._set_fitted(fitted)
         except (TypeError, ValueError) as error:
             raise StorageError(f"{path}: damaged model: {error}") from error
         return model
-
-    # -- what was asked for, or why not -----------------------------------------------------
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "_fitted"):
-            raise NotFitted("this PMvGE is not fitted yet: call fit(graph) first")
-
-    def _known(self, view: str) -> ViewSchema:
-        """The schema of a view; an error if there is no such view, or no fit yet."""
-        self._check_fitted()
-        if not isinstance(view, str) or view not in self._fitted.schemas:
-            known = ", ".join(map(repr, self.view_names_))
-            raise InputError(f"unknown view {view!r}: expected one of {known}")
-        return self._fitted.schemas[view]
-
-    def log_alpha_of(self, view: str, other: str) -> float:
-        r""":math:`\log\alpha` of a view pair in either order; an error if it was not observed."""
-        for one in (view, other):
-            self._known(one)
-        for pair in ((view, other), (other, view)):
-            if pair in self._fitted.alpha:
-                return self._fitted.alpha[pair].log_value
-        observed = ", ".join(f"({a!r}, {b!r})" for a, b in self._fitted.alpha)
-        raise InputError(
-            f"links between {view!r} and {other!r} were not observed in training, so their alpha "
-            f"is not known; observed are {observed}. search(..., by='similarity') ranks any pair"
-        )

@@ -1,9 +1,9 @@
-"""From settings and a graph to everything a fitted model knows."""
+"""Fit a model: validate, train, compute vectors and alpha."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
@@ -13,12 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmvge.checks import pick_seed
-from pmvge.distributed import Parts, check_parts, join, own_device, restarted
+from pmvge.distributed import (
+    Shards,
+    World,
+    check_shards,
+    embed_in_shares,
+    gather_entities,
+    join_process_group,
+    process_device,
+    restarted,
+    total_weight,
+)
 from pmvge.encoders import (
-    Choice,
     EncoderSpec,
     MultiViewEncoder,
-    ViewSchema,
     check_outputs,
     choose_encoders,
     embed_rows,
@@ -28,41 +36,18 @@ from pmvge.encoders import (
 from pmvge.errors import DivergedError, GraphError, ParameterError, StorageError
 from pmvge.graph import CHUNK, Features, Ids, MultiViewGraph, Pair, hold_out_links
 from pmvge.likelihoods import LogPartition, log_alpha_hat, sharded_log_partitions
+from pmvge.model.fitted import Alpha, Fitted
 from pmvge.model.parameters import check_parameters, pick_device
 from pmvge.model.trainer import make_trainer
 from pmvge.progress import OnProgress, progress_bar
-from pmvge.training import History, check_precision, private_rng, saved_seed, watcher
-
-
-@dataclass(frozen=True)
-class Alpha:
-    """log alpha of one view pair, and how it was computed."""
-
-    log_value: float
-    relative_error: float  # a standard error; 0: computed exactly
-    weight: float  # the total weight that it was computed from
-
-    @property
-    def value(self) -> float:
-        """alpha, which is 0 or infinite where a float cannot hold it."""
-        with np.errstate(over="ignore"):
-            return float(np.exp(self.log_value))
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """What training leaves behind. No reference to the data."""
-
-    network: MultiViewEncoder
-    choices: Mapping[str, Choice]
-    schemas: Mapping[str, ViewSchema]
-    n_components: int
-    embeddings: dict[str, NDArray[np.float32]]
-    ids: dict[str, Ids]
-    alpha: dict[Pair, Alpha]
-    history: History
-    seed: int
-    tables: Mapping[str, Any] | None  # how raw tables become rows, if the graph was read from some
+from pmvge.training import (
+    Checkpoints,
+    Trainer,
+    check_precision,
+    private_rng,
+    saved_seed,
+    training_progress,
+)
 
 
 def fit(
@@ -73,65 +58,56 @@ def fit(
     resume: bool,
     sharded: bool,
 ) -> Fitted:
-    """Validate, train, and compute embeddings and alpha of the training nodes.
+    """Validate, train, and compute the vectors and alpha of the training graph.
 
-    In several processes each trains on its share of the links: ``graph`` itself if it is
-    ``sharded`` already, with links of its own in each of them.
+    With several processes, each trains on its share of the links. With ``sharded``, ``graph``
+    holds only that share.
     """
     check_parameters(settings)
-    device = own_device(pick_device(settings["device"]))
+    device = process_device(pick_device(settings["device"]))
     check_precision(settings["precision"], device)
     validation = _check_graphs(graph, validation)
     if resume and settings["checkpoint_dir"] is None:
-        raise ParameterError("fit(resume=True) needs checkpoint_dir, the place of the checkpoint")
-    world = join(device)
-    parts = check_parts(world, graph, settings["scheme"], sharded)
-    again = settings["checkpoint_dir"] is not None and world.any(restarted())
-    seed = world.from_first(_pick_seed(settings, resume or again))
+        raise ParameterError("fit(resume=True) needs checkpoint_dir, the folder of the checkpoint")
+    world = join_process_group(device)
+    shards = check_shards(world, graph, settings["scheme"], sharded)
+    restart = settings["checkpoint_dir"] is not None and world.any(restarted())
+    seed = world.broadcast(_pick_seed(settings, resume or restart))
     schemas = schemas_of(graph)
     choices = choose_encoders(settings["encoder"], _default_spec(settings), schemas)
     K = int(settings["n_components"])
     kept, held = _validation_part(graph, validation, settings, seed)
-    if world.any(held is None):  # too few links in one of the parts
+    if world.any(held is None):  # a process has too few links to hold some out
         kept, held = graph, None
     with private_rng(device, seed):
         network = MultiViewEncoder(choices, schemas, K, settings["similarity"])
         set_input_scale(network, graph, choices)
         network.to(device)
         check_outputs(network, graph, K)
-        with watcher(settings["progress"] and world.first) as progress:
+        with training_progress(settings["progress"] and world.first) as progress:
             trainer = make_trainer(
-                settings, network, kept, held, device, seed, progress, parts=parts
+                settings, network, kept, held, device, seed, progress, shards=shards
             )
-            if trainer.checkpoints and (resume or again):
-                saved = trainer.checkpoints.read(of_this_run=not resume)
-                if saved is not None:
-                    trainer.resume(*saved)
-                if world.first and saved is not None:
-                    trainer.checkpoints.mend()
-                if len(set(world.gather(str(trainer.step).encode()))) > 1:
-                    raise StorageError(
-                        f"{trainer.checkpoints.folder}: the processes found different checkpoints: "
-                        "expected a folder that all of them see"
-                    )
+            if trainer.checkpoints and (resume or restart):
+                _resume(trainer, trainer.checkpoints, world, of_this_run=not resume)
             history = trainer.run()
     shown = settings["progress"] and world.first
-    own = _embed_nodes(network, graph, K, parts, shown)
-    ids, embeddings = parts.join_nodes(graph.ids, own)
+    own = _embed_entities(network, graph, K, shards, shown)
+    ids, embeddings = gather_entities(shards, graph.ids, own)
     _check_finite(ids, embeddings)
     with progress_bar("alpha", shown) as on_progress:
         rng = np.random.default_rng(
             [seed, 4, *([world.rank] if world.size > 1 and sharded else [])]
         )
-        log_Z = sharded_log_partitions(parts, graph, own, embeddings, rng, on_progress)
+        log_Z = sharded_log_partitions(shards, graph, own, embeddings, rng, on_progress)
     return Fitted(
         network=network,
         choices=choices,
         schemas={view: replace(schema, n=len(ids[view])) for view, schema in schemas.items()},
         n_components=K,
         embeddings=embeddings,
-        ids={view: known.copy() for view, known in ids.items()},
-        alpha=_alphas(graph, validation, log_Z, parts),
+        ids={view: names.copy() for view, names in ids.items()},
+        alpha=_alphas(graph, validation, log_Z, shards),
         history=history,
         seed=seed,
         tables=graph.tables,
@@ -141,11 +117,11 @@ def fit(
 def _check_graphs(
     graph: MultiViewGraph, validation: MultiViewGraph | None
 ) -> MultiViewGraph | None:
-    """The validation graph, with its pairs named as in the training graph."""
+    """Check both graphs; return the validation graph with view pairs ordered as in ``graph``."""
     if not isinstance(graph, MultiViewGraph):
         raise GraphError(f"fit: expected a MultiViewGraph, got {type(graph).__name__}")
     if graph.total_weight <= 0:
-        raise GraphError("fit: the graph has no links at all: there is nothing to learn from")
+        raise GraphError("fit: the graph has no links at all: expected at least one")
     if validation is None:
         return None
     if not isinstance(validation, MultiViewGraph):
@@ -186,7 +162,7 @@ def _default_spec(settings: dict[str, Any]) -> EncoderSpec:
 def _validation_part(
     graph: MultiViewGraph, validation: MultiViewGraph | None, settings: dict[str, Any], seed: int
 ) -> tuple[MultiViewGraph, MultiViewGraph | None]:
-    """The links to train on, and those to watch (None if there are none)."""
+    """Return the training links and the held-out links, None if none are held out."""
     if settings["patience"] is None:
         return graph, None
     if validation is not None:
@@ -196,15 +172,29 @@ def _validation_part(
     return (kept, held) if held.total_weight > 0 else (graph, None)
 
 
-def _embed_nodes(
-    network: MultiViewEncoder, graph: MultiViewGraph, K: int, parts: Parts, shown: bool
+def _resume(trainer: Trainer, checkpoints: Checkpoints, world: World, *, of_this_run: bool) -> None:
+    """Set the trainer to the state of the checkpoint, if there is one."""
+    saved = checkpoints.read(of_this_run=of_this_run)
+    if saved is not None:
+        trainer.resume(*saved)
+        if world.first:
+            checkpoints.restore_previous()
+    if len(set(world.gather(str(trainer.step).encode()))) > 1:
+        raise StorageError(
+            f"{checkpoints.folder}: expected a folder that all processes share, but they read "
+            "different checkpoints"
+        )
+
+
+def _embed_entities(
+    network: MultiViewEncoder, graph: MultiViewGraph, K: int, shards: Shards, shown: bool
 ) -> dict[str, NDArray[np.float32]]:
-    """The embeddings of all nodes, or of those that this process has."""
+    """Return the vectors of all entities that this process has."""
     vectors = {}
     for view, X in graph.views.items():
         with progress_bar(f"embedding {view}", shown) as on_progress:
             embed = partial(_embed_range, network, view, X, K, on_progress)
-            vectors[view] = parts.divide(view, graph.sizes[view], embed)
+            vectors[view] = embed_in_shares(shards, view, graph.sizes[view], embed)
     return vectors
 
 
@@ -224,16 +214,20 @@ def _embed_range(
 
 
 def _check_finite(ids: Mapping[str, Ids], embeddings: Mapping[str, NDArray[np.float32]]) -> None:
-    """No loss tells what the last step has led to, nor what nodes without links are mapped to."""
+    """Raise DivergedError if any vector is not finite.
+
+    The loss does not show it: it is computed before the last step, and only for linked and drawn
+    entities.
+    """
     for view, Y in embeddings.items():
         step = max(1, CHUNK // Y.shape[1])
         for start in range(0, len(Y), step):
-            wrong = np.flatnonzero(~np.isfinite(Y[start : start + step]).all(axis=1))
-            if len(wrong):
-                name = ids[view][start + wrong[0]].item()
+            bad = np.flatnonzero(~np.isfinite(Y[start : start + step]).all(axis=1))
+            if len(bad):
+                name = ids[view][start + bad[0]].item()
                 raise DivergedError(
-                    f"training diverged: in view {view!r}, the embedding of {name!r} is not "
-                    "finite. Try a smaller learning_rate; scheme='block', similarity='cosine' and "
+                    f"training diverged: in view {view!r}, the vector of {name!r} is not finite. "
+                    "Try a smaller learning_rate; scheme='block', similarity='cosine' and "
                     "standardize=True are the most stable settings"
                 )
 
@@ -242,21 +236,24 @@ def _alphas(
     graph: MultiViewGraph,
     validation: MultiViewGraph | None,
     log_Z: Mapping[Pair, LogPartition],
-    parts: Parts,
+    shards: Shards,
 ) -> dict[Pair, Alpha]:
-    """alpha-hat over all links given, those held out for validation included."""
+    """Return alpha-hat of all view pairs, from training and validation links together."""
     alphas = {}
     for pair, found in log_Z.items():
         total = graph.links[pair].total
         if validation is not None and pair in validation.links:
             total += validation.links[pair].total
-        total = parts.total(total)
+        total = total_weight(shards, total)
         alphas[pair] = Alpha(log_alpha_hat(total, found.value), found.standard_error, total)
     return alphas
 
 
 def _pick_seed(settings: dict[str, Any], resume: bool) -> int:
-    """A seed from ``random_state``; a run that had no fixed one goes on with its own."""
+    """Return the seed of ``random_state``, or of the checkpoint that is resumed.
+
+    An integer ``random_state`` takes precedence over the checkpoint.
+    """
     seed = pick_seed(settings["random_state"])
     if not resume or isinstance(settings["random_state"], Integral):
         return seed

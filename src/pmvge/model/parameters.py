@@ -1,4 +1,4 @@
-"""The checks that ``fit`` makes of an estimator's settings, before anything else."""
+"""Checks of the estimator's parameters, made at the start of ``fit``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from pmvge.checks import Check, flag, one_of, optional, path, real, sizes, whole
+from pmvge.checks import Check, flag, integer, one_of, optional, path, real, sizes
 from pmvge.errors import ParameterError
 from pmvge.similarities import SIMILARITIES
 
@@ -14,27 +14,27 @@ SCHEMES = ("block", "paper")
 SCHEDULES = ("constant", "step", "cosine")
 PRECISIONS = ("float32", "bfloat16")
 CHECKS: dict[str, Check] = {
-    "n_components": whole(1),
+    "n_components": integer(1),
     "hidden_sizes": sizes,
     "batch_norm": flag,
     "standardize": flag,
     "similarity": one_of(*SIMILARITIES),
     "scheme": one_of(*SCHEMES),
-    "batch_size": whole(2),
+    "batch_size": integer(2),
     "negative_rate": real(0, open_low=True),
     "tau": optional(real(0, open_low=True)),
     "max_epochs": optional(real(0, open_low=True)),
-    "max_steps": optional(whole(1)),
+    "max_steps": optional(integer(1)),
     "learning_rate": real(0, open_low=True),
     "schedule": one_of(*SCHEDULES),
-    "decay_every": whole(1),
+    "decay_every": integer(1),
     "decay_factor": real(0, open_low=True),
     "weight_decay": real(0),
     "clip_norm": optional(real(0, open_low=True)),
     "validation_fraction": real(0, 1, open_low=True),
-    "patience": optional(whole(1)),
+    "patience": optional(integer(1)),
     "checkpoint_dir": optional(path),
-    "checkpoint_steps": optional(whole(1)),
+    "checkpoint_steps": optional(integer(1)),
     "checkpoint_seconds": optional(real(0)),
     "precision": one_of(*PRECISIONS),
     "progress": flag,
@@ -42,13 +42,16 @@ CHECKS: dict[str, Check] = {
 
 
 def check_parameters(parameters: dict[str, Any]) -> None:
-    """Raise ParameterError for the first setting that is out of its range."""
+    """Raise ParameterError for the first parameter that is not valid."""
     for name, check in CHECKS.items():
         check(name, parameters[name])
 
 
 def pick_device(name: Any) -> torch.device:
-    """The device of that name; "auto" takes the first accelerator there is."""
+    """Return the device of that name; "auto" means the first available accelerator, else the CPU.
+
+    Raise ParameterError if the device is unknown or not available.
+    """
     if name == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -58,7 +61,7 @@ def pick_device(name: Any) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, TypeError, AssertionError, NotImplementedError) as error:
         raise ParameterError(
-            f"device: expected 'auto', 'cpu', 'cuda' or 'mps', and one that is here; "
-            f"got {name!r} ({str(error).splitlines()[0]})"
+            f"device: expected 'auto' or an available device among 'cpu', 'cuda' and 'mps', got "
+            f"{name!r} ({str(error).splitlines()[0]})"
         ) from error
     return device

@@ -1,47 +1,51 @@
-"""A fitted model to and from its folder."""
+"""Write a fitted model to a folder, and read it back."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from pmvge import storage
 from pmvge.encoders import Choice, EncoderSpec, MultiViewEncoder, ViewSchema
-from pmvge.errors import StorageError, one_line, short
+from pmvge.errors import StorageError, choose, one_line, short
 from pmvge.model.background import Background
-from pmvge.model.fitting import Alpha, Fitted
-from pmvge.model.plain import plain_choice, plain_parameters, read_choices, read_parameters
+from pmvge.model.fitted import Alpha, Fitted
+from pmvge.model.settings_json import (
+    encoder_to_json,
+    encoders_from_json,
+    parameters_from_json,
+    parameters_to_json,
+)
 from pmvge.search import Embeddings
-from pmvge.tables import check_learned
+from pmvge.tables import check_saved_tables
 from pmvge.training import History
 from pmvge.version import __version__
 
 T = TypeVar("T")
-READS = 5  # of a folder that is saved meanwhile
+READS = 5  # attempts to read a folder that is being saved
 
 
 def save_model(
     folder: Path, parameters: Mapping[str, Any], fitted: Fitted, background: Background | None
 ) -> None:
-    """Write ``model.json``, the weights, the embeddings of every view, and the background."""
+    """Write ``model.json``, the weights, the vectors of every view, and the background."""
     content: dict[str, Any] = {
         "pmvge": __version__,
-        "parameters": plain_parameters(parameters),
+        "parameters": parameters_to_json(parameters),
         "n_components": fitted.n_components,
         "similarity": type(fitted.network.similarity).__name__.lower(),
         "seed": str(fitted.seed),
         "views": {
-            view: {**asdict(schema), "encoder": plain_choice(view, fitted.choices)}
+            view: {**asdict(schema), "encoder": encoder_to_json(view, fitted.choices)}
             for view, schema in fitted.schemas.items()
         },
         "alpha": [
@@ -58,8 +62,8 @@ def save_model(
     }
     parts = {"weights.safetensors": storage.tensors_writer(fitted.network.state_dict())}
     for view in fitted.schemas:
-        rows = Embeddings(fitted.ids[view], fitted.embeddings[view])
-        parts[_embeddings_file(view)] = rows.save
+        vectors = Embeddings(fitted.ids[view], fitted.embeddings[view])
+        parts[_embeddings_file(view)] = vectors.save
     if background is not None:
         content["background"], files = background.parts()
         parts |= files
@@ -67,7 +71,10 @@ def save_model(
 
 
 def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[str, Any], Fitted]:
-    """The estimator's parameters and what it had learned."""
+    """Read the estimator's parameters and its learned state.
+
+    Raise StorageError if the folder holds no model, or a damaged one.
+    """
     manifest, parts = storage.read(folder, "model")
     try:
         schemas = {
@@ -79,9 +86,8 @@ def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[st
             for view, entry in manifest["views"].items()
         }
         for view in encoders:
-            if view not in schemas:
-                raise StorageError(f"{folder}: encoders: the model has no view {view!r}")
-        choices = read_choices(folder, manifest["views"], encoders)
+            choose("view", view, schemas, f"{folder}: encoders", error=StorageError)
+        choices = encoders_from_json(folder, manifest["views"], encoders)
         K = _size(manifest["n_components"])
         weights = storage.read_tensors(parts["weights.safetensors"])
         _check_size(folder, choices, schemas, K, weights)
@@ -89,24 +95,16 @@ def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[st
         _load_weights(folder, network, weights)
         _check_finite(folder, network, choices)
         network.eval()
-        rows = {view: Embeddings.load(parts[_embeddings_file(view)]) for view in schemas}
+        saved = {view: Embeddings.load(parts[_embeddings_file(view)]) for view in schemas}
         for view, schema in schemas.items():
-            if rows[view].vectors.shape != (schema.n, K):
-                raise StorageError(
-                    f"{folder}: damaged model: view {view!r} should have {schema.n} x {K} "
-                    f"embeddings, but has {rows[view].vectors.shape}"
-                )
-            if not np.isfinite(rows[view].vectors).all():
-                raise StorageError(
-                    f"{folder}: damaged model: embeddings of {view!r} are not finite"
-                )
+            _check_vectors(folder, view, saved[view].vectors, (schema.n, K))
         fitted = Fitted(
             network=network,
             choices=choices,
             schemas=schemas,
             n_components=K,
-            embeddings={view: part.vectors for view, part in rows.items()},
-            ids={view: part.ids for view, part in rows.items()},
+            embeddings={view: part.vectors for view, part in saved.items()},
+            ids={view: part.ids for view, part in saved.items()},
             alpha={
                 (str(entry["pair"][0]), str(entry["pair"][1])): Alpha(
                     -math.inf if entry["log_alpha"] is None else _number(entry["log_alpha"]),
@@ -117,37 +115,41 @@ def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[st
             },
             history=History.from_records(manifest["history"]),
             seed=int(manifest["seed"]),
-            tables=check_learned(manifest.get("tables")),
+            tables=check_saved_tables(manifest.get("tables")),
         )
-        return read_parameters(manifest["parameters"], choices), fitted
+        return parameters_from_json(manifest["parameters"], choices), fitted
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise StorageError(f"{folder}: damaged model: {one_line(error)}") from error
 
 
-def of_one_save(folder: Path, read: Callable[[Path], T]) -> T:
-    """What ``read`` finds in a model's folder, in however many steps, all of it from one save."""
+def read_consistently(folder: Path, read: Callable[[Path], T]) -> T:
+    """Return ``read(folder)``, where all that ``read`` reads comes from the same save.
+
+    ``read`` is called again if the model was saved while it ran. Raise StorageError if that
+    happens each of ``READS`` times.
+    """
     for _ in range(READS):
         before = _manifest(folder)
         try:
-            found = read(folder)
+            result = read(folder)
         except StorageError:
             if _manifest(folder) == before:
                 raise
-            continue  # files of the older save may be gone
+            continue  # the new save has removed files of the old one
         if _manifest(folder) == before:
-            return found
+            return result
     raise StorageError(
-        f"{folder}: was saved anew each of the {READS} times that it was read: try again when "
-        "nobody writes to it"
+        f"{folder}: the model changed during all {READS} attempts to read it; try again when no "
+        "process is saving it"
     )
 
 
 def _manifest(folder: Path) -> bytes | None:
     path = folder / "model.json"
     try:
-        return path.read_bytes() if path.is_file() else None  # a pipe would never end
+        return path.read_bytes() if path.is_file() else None  # reading a pipe would block
     except OSError:
-        return None  # what is wrong is said by those who need it
+        return None  # ``read`` raises an error that says what is wrong
 
 
 def _size(value: Any) -> int:
@@ -169,13 +171,13 @@ def _check_size(
     K: int,
     weights: Mapping[str, torch.Tensor],
 ) -> None:
-    """Encoders have the numbers that the file has: what is larger is not even built."""
+    """Raise StorageError if the encoders are larger than the weights file, before building them."""
     expected = 0
     for view, choice in choices.items():
         shape, n = schemas[view].row_shape, schemas[view].n
         if not isinstance(choice, EncoderSpec) or choice.shared_with or choice.kind == "identity":
             continue
-        if (choice.kind == "lookup") != (shape is None):  # is refused when it is built
+        if (choice.kind == "lookup") != (shape is None):  # MultiViewEncoder raises
             continue
         widths = [n if shape is None else math.prod(shape), K]
         if choice.kind == "mlp":
@@ -183,7 +185,7 @@ def _check_size(
         expected += sum(a * b for a, b in pairwise(widths))
     if expected > (found := sum(tensor.numel() for tensor in weights.values())):
         raise StorageError(
-            f"{folder}: damaged model: its encoders have {expected:,} weights or more, its file "
+            f"{folder}: damaged model: its encoders need at least {expected:,} weights, its file "
             f"has {found:,}"
         )
 
@@ -200,15 +202,26 @@ def _load_weights(
 
 
 def _check_finite(folder: Path, network: MultiViewEncoder, choices: Mapping[str, Choice]) -> None:
-    """All weights but those of modules of the user's, which may hold what they like."""
-    ours = {view: network.of(view) for view, c in choices.items() if isinstance(c, EncoderSpec)}
-    for name, module in {**ours, "similarity": network.similarity}.items():
+    """Raise StorageError if weights are not finite. User-defined modules are not checked."""
+    checked = {
+        view: network.encoder_of(view) for view, c in choices.items() if isinstance(c, EncoderSpec)
+    }
+    for name, module in {**checked, "similarity": network.similarity}.items():
         if not all(bool(tensor.isfinite().all()) for tensor in module.state_dict().values()):
             raise StorageError(f"{folder}: damaged model: weights of {name!r} are not finite")
 
 
+def _check_vectors(
+    folder: Path, view: str, vectors: NDArray[np.float32], shape: tuple[int, int]
+) -> None:
+    if vectors.shape != shape:
+        raise StorageError(
+            f"{folder}: damaged model: vectors of view {view!r}: expected shape {shape}, got "
+            f"{vectors.shape}"
+        )
+    if not np.isfinite(vectors).all():
+        raise StorageError(f"{folder}: damaged model: vectors of view {view!r} are not finite")
+
+
 def _embeddings_file(view: str) -> str:
-    name = quote(view, safe="")
-    if len(name) > 80:  # file systems have limits, and names must stay distinct
-        name = f"{name[:60]}-{hashlib.sha256(view.encode()).hexdigest()[:16]}"
-    return f"embeddings-{name}.parquet"
+    return f"embeddings-{storage.file_name(view)}.parquet"

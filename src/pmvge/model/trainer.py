@@ -1,4 +1,4 @@
-"""From the settings of an estimator to a trainer: what it draws, descends, watches and writes."""
+"""Build the trainer of a fit: sampler, loss, schedule, validation and checkpoints."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ import torch
 from torch import nn
 
 from pmvge import storage
-from pmvge.distributed import WHOLE, Parts, World
-from pmvge.encoders import MLP, Identity, Lookup, MultiViewEncoder, RowTable, batch_norms
+from pmvge.distributed import SINGLE_PROCESS, Shards, World, combine_fingerprints
+from pmvge.encoders import MLP, Identity, LazyRows, Lookup, MultiViewEncoder, batch_norms
 from pmvge.errors import ParameterError
 from pmvge.graph import MultiViewGraph
 from pmvge.likelihoods import BlockObjective, PairObjective
-from pmvge.sampling import BatchStream, BlockSampler, PairSampler, gatherer, how_far_ahead
+from pmvge.sampling import BatchStream, BlockSampler, PairSampler, prefetch_depth, row_gatherer
 from pmvge.training import (
     Checkpoints,
     EncodedLoss,
     Plan,
     Trainer,
-    Watcher,
+    TrainingProgress,
+    dropout_generator,
     fingerprint,
-    generator_of,
 )
 
-EPOCHS, STEPS = 30, (1000, 3000)  # the default length of training: epochs within these steps,
-FEWEST = 3  # but no fewer epochs than this
-CHECK = (25, 500)  # steps between checks: an epoch, within these bounds
-LAZY = 20  # tables with so many times more rows than a batch needs are updated row by row,
-LARGE, LAZY_LARGE = 1 << 26, 5  # or so many times, of so many numbers: no gradient of all is made
-VALIDATION_BLOCK = 2048  # links, and uniform nodes a side, of the block that validation looks at
+# Default length of training: DEFAULT_EPOCHS, clipped to DEFAULT_STEPS, but at least MIN_EPOCHS.
+DEFAULT_EPOCHS, DEFAULT_STEPS, MIN_EPOCHS = 30, (1000, 3000), 3
+CHECK_STEPS = (25, 500)  # bounds of the number of steps between checks, which is one epoch
+# Lazy Adam is used for weight matrices with at least LAZY_RATIO times as many rows as a batch
+# needs. The ratio is smaller above LARGE_SIZE numbers, where dense gradients cost memory.
+LAZY_RATIO, LARGE_LAZY_RATIO, LARGE_SIZE = 20, 5, 1 << 26
+VALIDATION_BLOCK = 2048  # links, and uniform entities per side, of the validation block
 
 
 def make_trainer(
@@ -43,13 +44,17 @@ def make_trainer(
     held: MultiViewGraph | None,
     device: torch.device,
     seed: int,
-    progress: Watcher,
+    progress: TrainingProgress,
     *,
-    parts: Parts = WHOLE,
+    shards: Shards = SINGLE_PROCESS,
 ) -> Trainer:
-    """Everything that a training run needs, from the settings of an estimator."""
-    world, share = parts.world, parts.share_of(graph)
-    own = [world.rank] if world.size > 1 else []  # every process draws for itself
+    """Return a trainer for the estimator's ``settings``.
+
+    ``graph`` holds the training links, ``held`` the held-out links or None, ``shards`` how the
+    graph is divided among processes.
+    """
+    world, share = shards.world, shards.link_share(graph)
+    own = [world.rank] if world.size > 1 else []  # separate random numbers per process
     rng = np.random.default_rng([seed, 2, *own])
     B, rate = settings["batch_size"], settings["negative_rate"]
     objective: Any
@@ -58,73 +63,77 @@ def make_trainer(
         objective = BlockObjective(share)
         n_uniform = max(1, round(rate * B))
         sampler = BlockSampler(share, n_links=B, n_uniform=n_uniform, rng=rng)
-        drawn, nodes = min(B, share.n_links), 2 * (B + n_uniform)
+        drawn, n_entities = min(B, share.n_links), 2 * (B + n_uniform)
     else:
         objective = PairObjective(share)
         sampler = PairSampler(share, m=B, r=rate, tau=settings["tau"], rng=rng)
-        drawn, nodes = sampler.n_links, 2 * B
+        drawn, n_entities = sampler.n_links, 2 * B
     _check_batch_norm(network, graph)
-    lazy = _large_tables(network, graph, nodes, world)
+    lazy = _lazy_modules(network, graph, n_entities, world)
     trainer = Trainer(
         network,
         EncodedLoss(network, objective, device, settings["precision"]),
-        BatchStream(sampler, rng, gatherer(graph, device), ahead=how_far_ahead(graph, device)),
+        BatchStream(
+            sampler, rng, row_gatherer(graph, device), prefetch=prefetch_depth(graph, device)
+        ),
         _plan(settings, world.total(share.n_links) / world.total(drawn)),
-        watcher=progress,
+        progress=progress,
         objective=objective,
         validate=None if held is None else _validator(held, network, device, [seed, 3, *own]),
-        checkpoints=_checkpoints(settings, network, graph, held, seed, parts),
+        checkpoints=_checkpoints(settings, network, graph, held, seed, shards),
         lazy=lazy,
         world=world,
-        partly_used=_partly_used(network, graph, lazy),
+        find_unused_parameters=_has_unused_parameters(network, graph, lazy),
     )
-    if own:  # from here on dropout differs, too
-        generator_of(device).manual_seed(
+    if own:  # weights are initialised alike; from here on, dropout differs between processes
+        dropout_generator(device).manual_seed(
             int(np.random.default_rng([seed, 5, *own]).integers(2**63))
         )
     return trainer
 
 
-def _large_tables(
-    network: MultiViewEncoder, graph: MultiViewGraph, nodes: int, world: World
-) -> list[RowTable]:
-    """Look-ups, and first layers for sparse rows, of which a batch needs a small part.
+def _lazy_modules(
+    network: MultiViewEncoder, graph: MultiViewGraph, n_entities: int, world: World
+) -> list[LazyRows]:
+    """Return lookup encoders, and first layers for sparse rows, of which a batch uses few rows.
 
-    ``nodes`` is the most that a batch has of a view.
+    ``n_entities`` is the maximum number of entities of a view in a batch.
     """
-    needed: dict[RowTable, float] = {}  # rows, by batch
+    needed: dict[LazyRows, float] = {}  # rows per batch
     for view, X in graph.views.items():
         if isinstance(X, np.ndarray):
             continue
         each = 1.0 if X is None else X.nnz / X.shape[0]
-        for module in network.of(view).modules():
-            if isinstance(module, RowTable) and module.by_rows:
-                needed[module] = needed.get(module, 0.0) + nodes * each
+        for module in network.encoder_of(view).modules():
+            if isinstance(module, LazyRows) and module.accessed_by_row:
+                needed[module] = needed.get(module, 0.0) + n_entities * each
     return [
-        table
-        for table, rows in needed.items()
-        if len(table.weight) >= _factor(table) * world.mean(rows)  # the same in all processes
+        module
+        for module, rows in needed.items()
+        if len(module.weight) >= _lazy_ratio(module) * world.mean(rows)  # equal in all processes
     ]
 
 
-def _factor(table: RowTable) -> float:
-    return LAZY_LARGE if table.weight.numel() >= LARGE else LAZY
+def _lazy_ratio(module: LazyRows) -> float:
+    return LARGE_LAZY_RATIO if module.weight.numel() >= LARGE_SIZE else LAZY_RATIO
 
 
-def _partly_used(
-    network: MultiViewEncoder, graph: MultiViewGraph, lazy: Sequence[RowTable]
+def _has_unused_parameters(
+    network: MultiViewEncoder, graph: MultiViewGraph, lazy: Sequence[LazyRows]
 ) -> bool:
-    """Whether a batch, which is of one pair, leaves weights out that an optimizer moves."""
+    """Return whether a batch, which has one view pair, can leave optimized weights unused."""
     if not all(isinstance(encoder, MLP | Lookup | Identity) for encoder in network.encoders):
-        return True  # a module of the user's may have weights that it does not use
-    apart = {id(table.weight) for table in lazy}
+        return True  # a user-defined module may have weights that it does not use
+    lazy_weights = {id(module.weight) for module in lazy}
 
-    def moved(module: nn.Module) -> set[int]:
-        return {id(p) for p in module.parameters() if p.requires_grad} - apart
+    def optimized(module: nn.Module) -> set[int]:
+        return {id(p) for p in module.parameters() if p.requires_grad} - lazy_weights
 
-    every = moved(network)
-    used = (moved(network.of(a)) | moved(network.of(b)) for a, b in graph.links)
-    return any(every - moved(network.similarity) - part for part in used)
+    weights = optimized(network) - optimized(network.similarity)
+    used = (
+        optimized(network.encoder_of(a)) | optimized(network.encoder_of(b)) for a, b in graph.links
+    )
+    return any(weights - part for part in used)
 
 
 def _plan(settings: dict[str, Any], steps_per_epoch: float) -> Plan:
@@ -135,7 +144,7 @@ def _plan(settings: dict[str, Any], steps_per_epoch: float) -> Plan:
     return Plan(
         max_steps=min(limits, default=_default_steps(steps_per_epoch)),
         steps_per_epoch=steps_per_epoch,
-        check_every=int(np.clip(round(steps_per_epoch), *CHECK)),
+        check_every=int(np.clip(round(steps_per_epoch), *CHECK_STEPS)),
         learning_rate=float(settings["learning_rate"]),
         schedule=settings["schedule"],
         decay_every=settings["decay_every"],
@@ -147,18 +156,18 @@ def _plan(settings: dict[str, Any], steps_per_epoch: float) -> Plan:
 
 
 def _default_steps(steps_per_epoch: float) -> int:
-    """Long enough for a small graph, and short enough that a large one has a model in minutes."""
-    least, most = STEPS
-    wanted = min(max(least, EPOCHS * steps_per_epoch), max(most, FEWEST * steps_per_epoch))
-    return math.ceil(wanted)
+    """Return the number of steps if neither max_epochs nor max_steps is given."""
+    least, most = DEFAULT_STEPS
+    steps = max(least, DEFAULT_EPOCHS * steps_per_epoch)
+    return math.ceil(min(steps, max(most, MIN_EPOCHS * steps_per_epoch)))
 
 
 def _check_batch_norm(network: MultiViewEncoder, graph: MultiViewGraph) -> None:
     for view in {view for pair in graph.links for view in pair}:
-        if graph.sizes[view] == 1 and batch_norms(network.of(view)):
+        if graph.sizes[view] == 1 and batch_norms(network.encoder_of(view)):
             raise ParameterError(
                 f"view {view!r}: batch normalisation needs at least two rows in a batch, but this "
-                "view has one node; give it an encoder without, such as "
+                "view has one entity; give it an encoder without batch normalisation, such as "
                 "EncoderSpec(batch_norm=False)"
             )
 
@@ -166,13 +175,16 @@ def _check_batch_norm(network: MultiViewEncoder, graph: MultiViewGraph) -> None:
 def _validator(
     held: MultiViewGraph, network: MultiViewEncoder, device: torch.device, seed: list[int]
 ) -> Callable[[], float]:
-    """The gain on held-out links: the profile likelihood per unit of weight, on fixed blocks."""
+    """Return a function that computes the gain on held-out links.
+
+    The gain is the profile likelihood per unit of weight, on blocks that are drawn once.
+    """
     rng = np.random.default_rng(seed)
     size = VALIDATION_BLOCK
     batches = list(BlockSampler(held, n_links=size, n_uniform=size, rng=rng).each_pair())
     share = {pair: links.total / held.total_weight for pair, links in held.links.items()}
     loss = EncodedLoss(network, BlockObjective(held), device)
-    gather = gatherer(held, device)
+    gather = row_gatherer(held, device)
 
     def validate() -> float:
         return -sum(share[batch.pair] * float(loss(gather(batch)).value) for batch in batches)
@@ -186,7 +198,7 @@ def _checkpoints(
     graph: MultiViewGraph,
     held: MultiViewGraph | None,
     seed: int,
-    parts: Parts,
+    shards: Shards,
 ) -> Checkpoints | None:
     if settings["checkpoint_dir"] is None:
         return None
@@ -194,6 +206,6 @@ def _checkpoints(
         storage.make_folder(Path(settings["checkpoint_dir"]), "checkpoint"),
         settings["checkpoint_steps"],
         settings["checkpoint_seconds"],
-        parts.mark(fingerprint(settings, network, graph, held, seed)),
+        combine_fingerprints(shards, fingerprint(settings, network, graph, held, seed)),
         seed,
     )

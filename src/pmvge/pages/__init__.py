@@ -1,6 +1,6 @@
-"""HTML pages that open offline."""
+"""HTML pages that work offline."""
 
-from pmvge.pages.page import Section, document, figure, key, pair_name, skipped, table
+from pmvge.pages.page import Section, document, figure, legend, pair_name, skipped_section, table
 from pmvge.pages.palette import (
     COLORS,
     GREY,
@@ -11,10 +11,18 @@ from pmvge.pages.palette import (
     TRAINING,
     color_of_view,
     css_variable,
-    palette_css,
     symbol_of_view,
 )
-from pmvge.pages.text import count, data, duration, escaped, number, plot_text, script_json, shown
+from pmvge.pages.text import (
+    display_text,
+    escape_html,
+    format_count,
+    format_duration,
+    format_number,
+    plot_text,
+    script_json,
+    user_text,
+)
 
 __all__ = [
     "COLORS",
@@ -26,21 +34,20 @@ __all__ = [
     "TRAINING",
     "Section",
     "color_of_view",
-    "count",
     "css_variable",
-    "data",
+    "display_text",
     "document",
-    "duration",
-    "escaped",
+    "escape_html",
     "figure",
-    "key",
-    "number",
+    "format_count",
+    "format_duration",
+    "format_number",
+    "legend",
     "pair_name",
-    "palette_css",
     "plot_text",
     "script_json",
-    "shown",
-    "skipped",
+    "skipped_section",
     "symbol_of_view",
     "table",
+    "user_text",
 ]

@@ -1,29 +1,39 @@
 (() => {
   "use strict";
-  const darkness = matchMedia("(prefers-color-scheme: dark)");
+  const darkTheme = matchMedia("(prefers-color-scheme: dark)");
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
-  const darker = read("palette");
+  const darkColors = read("palette");
   const variable = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-  // Figures come in the colours of a light page; the last two digits may be an opacity.
+  // Figures use the colours of a light page, some with two digits for opacity. Look up the colour
+  // of the current theme; other colours stay as they are.
   const themed = (color) =>
-    darkness.matches ? (darker[color.slice(0, 7)] ?? color.slice(0, 7)) + color.slice(7) : color;
+    darkTheme.matches ? (darkColors[color.slice(0, 7)] ?? color.slice(0, 7)) + color.slice(7) : color;
   const inTheme = (key, value) =>
     (key === "color" || key === "fillcolor") && typeof value === "string" ? themed(value) : value;
 
+  // Add to a figure's layout what all figures share: fonts, grid lines, background, legend.
   function layoutOf(layout) {
     const ink = variable("--ink"), soft = variable("--soft"), line = variable("--line");
     const axis = (own) => ({
       gridcolor: line, linecolor: line, zeroline: false, automargin: true,
-      // plotly.js writes powers of ten larger than other ticks.
+      fixedrange: layout.dragmode === undefined,
+      // plotly.js draws powers of ten larger than other ticks.
       tickfont: { color: soft, size: own.type === "log" && !own.ticktext ? 9 : 11 }, ...own,
       title: { font: { color: soft, size: 12 }, ...own.title },
     });
+    const names = new Set(["xaxis", "yaxis"]);
+    for (const name of Object.keys(layout)) if (/^[xy]axis\d*$/.test(name)) names.add(name);
+    const axes = Object.fromEntries([...names].map((name) => [name, axis(layout[name] ?? {})]));
     return {
-      margin: { l: 8, r: 14, t: 10, b: 8 }, ...layout, autosize: true, showlegend: false,
+      margin: { l: 8, r: 14, t: 10, b: 8 }, showlegend: false, ...layout, ...axes, autosize: true,
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      colorway: Object.keys(darkColors).map(themed),
       font: { family: variable("--font"), color: soft, size: 12 },
-      xaxis: axis(layout.xaxis), yaxis: axis(layout.yaxis),
+      legend: {
+        orientation: "h", yref: "container", y: 0, yanchor: "bottom", x: 0,
+        font: { color: ink, size: 12 }, ...layout.legend,
+      },
       dragmode: matchMedia("(pointer: coarse)").matches ? false : (layout.dragmode ?? false),
       modebar: { bgcolor: "rgba(0,0,0,0)", color: soft, activecolor: ink },
       hoverlabel: {
@@ -33,10 +43,10 @@
     };
   }
 
-  function draw(place) {
-    const figure = JSON.parse(place.querySelector("script").textContent, inTheme);
-    const canvas = place.querySelector(".canvas");
-    const isMap = place.id === "map";
+  function draw(element) {
+    const figure = JSON.parse(element.querySelector("script").textContent, inTheme);
+    const canvas = element.querySelector(".canvas");
+    const isMap = element.id === "map";
     const traces = isMap ? colored(figure.data) : figure.data;
     return Plotly.react(canvas, traces, layoutOf(figure.layout), {
       responsive: true, displaylogo: false, scrollZoom: false, doubleClick: isMap ? "reset" : false,
@@ -45,45 +55,45 @@
     });
   }
 
-  // -- the map: colour by view or by a label, hide views, light up one category ----------------
+  // -- the map: colour by view or by a label, hide views, highlight one category ---------------
 
   const space = document.getElementById("map");
   const colorings = space ? read("colorings") : [];
-  const state = { coloring: -1, hidden: new Set(), lit: null };
+  const state = { coloring: -1, hidden: new Set(), highlighted: null };
 
   function colored(traces) {
-    const page = variable("--card");
-    const scale = Math.min(1, Math.max(0.6, space.clientWidth / 800)); // smaller points on a phone
+    const background = variable("--card");
+    const scale = Math.min(1, Math.max(0.6, space.clientWidth / 800)); // smaller points on phones
     return traces.map((trace, view) => {
-      const line = { ...trace.marker.line, color: page };
+      const line = { ...trace.marker.line, color: background };
       const marker = { ...trace.marker, size: trace.marker.size * scale, line };
       if (state.coloring >= 0) {
         const { codes, colors } = colorings[state.coloring];
         marker.color = codes[view].map((code) => themed(colors[code]));
-        if (state.lit !== null) {
-          marker.opacity = codes[view].map((code) => (code === state.lit ? 0.95 : 0.06));
+        if (state.highlighted !== null) {
+          marker.opacity = codes[view].map((code) => (code === state.highlighted ? 0.95 : 0.06));
         }
       }
       return { ...trace, marker, visible: !state.hidden.has(view) };
     });
   }
 
-  function pressed(button, value) {
+  function setPressed(button, value) {
     button.setAttribute("aria-pressed", String(value));
   }
 
   function refresh() {
     for (const button of space.querySelectorAll("[data-coloring]")) {
-      pressed(button, Number(button.dataset.coloring) === state.coloring);
+      setPressed(button, Number(button.dataset.coloring) === state.coloring);
     }
     for (const button of space.querySelectorAll("[data-view]")) {
-      pressed(button, !state.hidden.has(Number(button.dataset.view)));
+      setPressed(button, !state.hidden.has(Number(button.dataset.view)));
     }
-    for (const key of space.querySelectorAll("[data-key]")) {
-      key.hidden = Number(key.dataset.key) !== state.coloring;
+    for (const legend of space.querySelectorAll("[data-legend]")) {
+      legend.hidden = Number(legend.dataset.legend) !== state.coloring;
     }
     for (const button of space.querySelectorAll("[data-category]")) {
-      pressed(button, state.lit === null || state.lit === Number(button.dataset.category));
+      setPressed(button, state.highlighted === null || state.highlighted === Number(button.dataset.category));
     }
     space.classList.toggle("by-label", state.coloring >= 0);
     return draw(space);
@@ -93,27 +103,27 @@
     const { coloring, view, category } = event.target.closest("button")?.dataset ?? {};
     if (coloring !== undefined) {
       state.coloring = Number(coloring);
-      state.lit = null;
+      state.highlighted = null;
     } else if (view !== undefined) {
-      const number = Number(view);
-      if (!state.hidden.delete(number)) state.hidden.add(number);
+      const index = Number(view);
+      if (!state.hidden.delete(index)) state.hidden.add(index);
     } else if (category !== undefined) {
-      state.lit = state.lit === Number(category) ? null : Number(category);
+      state.highlighted = state.highlighted === Number(category) ? null : Number(category);
     } else {
       return;
     }
     refresh();
   });
 
-  // One figure at a time, so that the page can be read while the others are drawn.
+  // Draw one figure at a time and yield in between, so that the page stays responsive.
   async function drawAll() {
     document.body.dataset.drawn = "no";
-    for (const place of document.querySelectorAll(".figure")) {
-      await draw(place);
+    for (const element of document.querySelectorAll(".figure")) {
+      await draw(element);
       await new Promise((resolve) => setTimeout(resolve, 0));
     }
     document.body.dataset.drawn = "yes";
   }
-  darkness.addEventListener("change", drawAll);
+  darkTheme.addEventListener("change", drawAll);
   drawAll();
 })();

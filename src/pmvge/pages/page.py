@@ -1,14 +1,14 @@
-"""One HTML file with everything in it: text, style, figures, and the program that draws them.
+"""Self-contained HTML pages: text, style, figures, and the scripts that draw them in one file.
 
-The page's own policy forbids every request, and every script but the two that are known by their
-hash: were an id to get through unescaped, it still would not run.
+The content security policy forbids all requests, and all scripts except the page's own, which are
+listed by their hashes. A script in an id would not run even if it were not escaped.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -16,43 +16,55 @@ from typing import Any
 from plotly.offline import get_plotlyjs
 
 from pmvge.pages.palette import COLORS, css_variable, palette_css
-from pmvge.pages.text import data, escaped, script_json
+from pmvge.pages.text import escape_html, script_json, user_text
 from pmvge.version import __version__
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the page: what it is called, how to read it, and its HTML."""
+    """A section of a page. ``lead`` and ``body`` are HTML; the other fields are plain text."""
 
     anchor: str
     title: str
-    lead: str
+    lead: str  # how to read the section
     body: str
-    short: str = ""  # in the navigation; else the title
+    short_title: str = ""  # for the navigation; empty: the title
 
 
-def skipped(anchor: str, title: str, reason: str) -> Section:
-    """A section whose data are missing, and why."""
-    return Section(anchor, title, "", f'<p class="skipped">Not shown: {escaped(reason, 300)}.</p>')
+def skipped_section(anchor: str, title: str, reason: str) -> Section:
+    """Return a section without data that gives the reason."""
+    return Section(
+        anchor, title, "", f'<p class="skipped">Not shown: {escape_html(reason, 300)}.</p>'
+    )
 
 
-def document(title: str, summary: str, tiles: Sequence[tuple[str, str]], sections: Any) -> str:
-    """The page; title, values and names are escaped here, sections are HTML already."""
-    program = resources.files(__package__).joinpath("page.js").read_text(encoding="utf-8")
-    style = resources.files(__package__).joinpath("style.css").read_text(encoding="utf-8")
-    scripts = [get_plotlyjs(), program]
+def document(
+    title: str,
+    summary: str,
+    sections: Sequence[Section],
+    *,
+    kind: str,
+    tiles: Sequence[tuple[str, str]] = (),
+) -> str:
+    """Return a complete HTML page.
+
+    ``kind`` names the type of page above the title, ``summary`` is HTML, and ``tiles`` are
+    (name, value) pairs to show first. Plain text is escaped here.
+    """
+    body = "\n".join(map(_section, sections))
+    scripts = [_resource("page.js")]
+    if '<figure class="figure"' in body:
+        scripts.insert(0, get_plotlyjs())
     policy = (
         f"default-src 'none'; script-src {' '.join(map(_hash, scripts))}; "
         "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
-    boxes = "".join(
-        f'<div class="tile"><b>{escaped(value)}</b><span>{escaped(name)}</span></div>'
-        for name, value in tiles
-    )
     links = "".join(
-        f'<a href="#{part.anchor}">{escaped(part.short or part.title)}</a>' for part in sections
+        f'<a href="#{escape_html(section.anchor)}">'
+        f"{escape_html(section.short_title or section.title)}</a>"
+        for section in sections
     )
-    body = "\n".join(map(_section, sections))
+    programs = "\n".join(f"<script>{script}</script>" for script in scripts)
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -60,30 +72,33 @@ def document(title: str, summary: str, tiles: Sequence[tuple[str, str]], section
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
-<title>{escaped(title, 200)}</title>
+<title>{escape_html(title, 200)}</title>
 <link rel="icon" href="data:,">
 <style>{palette_css()}
-{style}</style>
+{_resource("style.css")}</style>
 </head>
 <body>
 <header>
-<p class="kind">Model report</p>
-<h1>{data(title, 200)}</h1>
+<p class="kind">{escape_html(kind)}</p>
+<h1>{user_text(title, 200)}</h1>
 <p class="summary">{summary}</p>
-<div class="tiles">{boxes}</div>
+{_tiles(tiles)}
 </header>
 <nav aria-label="Sections"><div class="bar">{links}</div></nav>
 <main>
-<noscript><p class="skipped">The figures need JavaScript; the tables do not.</p></noscript>
+<noscript><p class="skipped">The figures need JavaScript. The tables do not.</p></noscript>
 {body}
 </main>
-<footer>Written by pmvge {escaped(__version__)}. This file is complete in itself.</footer>
+<footer>Written by pmvge {escape_html(__version__)}. This file works offline.</footer>
 <script type="application/json" id="palette">{script_json(COLORS)}</script>
-<script>{scripts[0]}</script>
-<script>{scripts[1]}</script>
+{programs}
 </body>
 </html>
 """
+
+
+def _resource(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash(script: str) -> str:
@@ -91,50 +106,79 @@ def _hash(script: str) -> str:
     return f"'sha256-{digest}'"
 
 
-def _section(part: Section) -> str:
-    lead = f'<p class="lead">{part.lead}</p>\n' if part.lead else ""
+def _tiles(tiles: Sequence[tuple[str, str]]) -> str:
+    boxes = "".join(
+        f'<div class="tile"><b>{escape_html(value)}</b><span>{escape_html(name)}</span></div>'
+        for name, value in tiles
+    )
+    return f'<div class="tiles">{boxes}</div>'
+
+
+def _section(section: Section) -> str:
+    lead = f'<p class="lead">{section.lead}</p>\n' if section.lead else ""
     return (
-        f'<section id="{part.anchor}">\n<h2>{escaped(part.title)}</h2>\n{lead}{part.body}\n'
-        "</section>"
+        f'<section id="{escape_html(section.anchor)}">\n<h2>{escape_html(section.title, 200)}</h2>'
+        f"\n{lead}{section.body}\n</section>"
     )
 
 
-def figure(anchor: str, content: dict[str, Any], label: str, around: str = "") -> str:
-    """A place for a figure, and its numbers; ``around`` is HTML above it."""
+def figure(
+    anchor: str, content: Mapping[str, Any], label: str, *, above: str = "", caption: str = ""
+) -> str:
+    """Return the HTML of a plotly figure, which ``page.js`` draws.
+
+    ``content`` has the traces as ``data`` and the ``layout``, ``label`` is read by screen readers,
+    and ``above`` is HTML above the figure. ``label`` and ``caption`` are plain text.
+    """
+    below = f"<figcaption>{escape_html(caption, None)}</figcaption>" if caption else ""
     return (
-        f'<figure class="figure" id="{anchor}">{around}'
-        f'<div class="canvas" role="img" aria-label="{escaped(label, 200)}"></div>'
-        f'<script type="application/json">{script_json(content)}</script></figure>'
+        f'<figure class="figure" id="{escape_html(anchor)}">{above}'
+        f'<div class="canvas" role="img" aria-label="{escape_html(label, 200)}"></div>'
+        f'<script type="application/json">{script_json(content)}</script>{below}</figure>'
     )
 
 
 def pair_name(pair: Sequence[str]) -> str:
-    """A view pair, as HTML."""
-    return " – ".join(data(view, 40) for view in pair)
+    """Return the name of a view pair as HTML."""
+    return " – ".join(user_text(view, 40) for view in pair)
 
 
-def key(entries: Sequence[tuple[str, str]]) -> str:
-    """What colours mean: (text of the page's own, colour) or (HTML, colour)."""
+def legend(entries: Sequence[tuple[str, str]]) -> str:
+    """Return the meaning of colours as HTML; the entries are (HTML, colour)."""
     parts = (
         f'<span><i class="swatch" style="background:var({css_variable(color)})"></i>{name}</span>'
         for name, color in entries
     )
-    return f'<div class="key">{"".join(parts)}</div>'
+    return f'<div class="legend">{"".join(parts)}</div>'
 
 
 def table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], *, words: int = 1, last: str = ""
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    text_columns: int = 1,
+    row_classes: Sequence[str] = (),
+    caption: str = "",
 ) -> str:
-    """A table of HTML cells that scrolls in its box; the first ``words`` columns are words."""
+    """Return an HTML table in a box that scrolls sideways.
+
+    Column names, cells and caption are HTML. The first ``text_columns`` columns are aligned left,
+    all others right. ``row_classes`` are the CSS classes of the rows.
+    """
 
     def cells(row: Sequence[str], tag: str) -> str:
-        kinds = [f"<{tag}>" if place < words else f'<{tag} class="n">' for place in range(len(row))]
-        return "".join(f"{kind}{cell}</{tag}>" for kind, cell in zip(kinds, row, strict=True))
+        starts = [
+            f"<{tag}>" if index < text_columns else f'<{tag} class="n">'
+            for index in range(len(row))
+        ]
+        return "".join(f"{start}{cell}</{tag}>" for start, cell in zip(starts, row, strict=True))
 
     body = "".join(
-        f'<tr class="{last if row is rows[-1] else ""}">{cells(row, "td")}</tr>' for row in rows
+        f'<tr class="{row_class}">{cells(row, "td")}</tr>'
+        for row, row_class in zip(rows, row_classes or [""] * len(rows), strict=True)
     )
+    title = f"<caption>{caption}</caption>" if caption else ""
     return (
-        f'<div class="scroll"><table><thead><tr>{cells(head, "th")}</tr></thead>'
+        f'<div class="scroll"><table>{title}<thead><tr>{cells(columns, "th")}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )

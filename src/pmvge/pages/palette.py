@@ -1,9 +1,9 @@
-"""The colours and symbols of all figures, on a light and on a dark page."""
+"""Colours and symbols of all figures, on light and dark pages."""
 
 from __future__ import annotations
 
-# Ten hues, each as on a light page and as on a dark one. They differ in lightness too: also for an
-# eye that lacks one kind of cone, no two of them come close.
+# Ten hues and grey: the colour on a light page, and on a dark page. The hues also differ in
+# lightness: no two look alike to people who lack one kind of cone.
 COLORS = {
     "#1f55b5": "#93aaff",  # blue
     "#e8590c": "#d1741a",  # orange
@@ -19,8 +19,8 @@ COLORS = {
 }
 *HUES, GREY = COLORS
 TRAINING, HELD_OUT, NOT_LINKED = HUES[0], HUES[1], GREY
-VIEWS = HUES[2:] + HUES[:2]  # blue and orange last: elsewhere they mean training and held out
-# plotly.js's name of a symbol, and the same as an SVG path in a box of 12 x 12.
+VIEWS = HUES[2:] + HUES[:2]  # blue and orange last: they also mean training and held out
+# Names of plotly.js symbols, with the same shapes as SVG paths in a box of 12 x 12.
 SYMBOLS = {
     "circle": "M6 1.5a4.5 4.5 0 1 0 .01 0z",
     "diamond": "M6 .6 11.4 6 6 11.4.6 6z",
@@ -33,23 +33,23 @@ SYMBOLS = {
 }
 
 
-def color_of_view(number: int) -> str:
-    """The colour of the view with this number."""
-    return VIEWS[number % len(VIEWS)]
+def color_of_view(index: int) -> str:
+    """Return the colour of the view with this index."""
+    return VIEWS[index % len(VIEWS)]
 
 
-def symbol_of_view(number: int) -> str:
-    """The symbol of the view with this number."""
-    return list(SYMBOLS)[number % len(SYMBOLS)]
+def symbol_of_view(index: int) -> str:
+    """Return the plotly.js symbol of the view with this index."""
+    return list(SYMBOLS)[index % len(SYMBOLS)]
 
 
 def css_variable(color: str) -> str:
-    """The CSS variable that holds a colour in the page's theme."""
+    """Return the CSS variable that holds a colour in the light or dark theme."""
     return f"--c{list(COLORS).index(color)}"
 
 
 def palette_css() -> str:
-    """The colours as CSS variables."""
+    """Return CSS that defines the colours as variables for both themes."""
     light = "".join(f"{css_variable(color)}:{color};" for color in COLORS)
     dark = "".join(f"{css_variable(color)}:{other};" for color, other in COLORS.items())
     return f":root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}"

@@ -1,4 +1,4 @@
-"""Text for a page: ids and view names are other people's data, so nothing goes in unescaped."""
+"""Text for HTML pages. Ids, view names and labels are untrusted: escape all of them."""
 
 from __future__ import annotations
 
@@ -10,62 +10,72 @@ from typing import Any
 
 import numpy as np
 
-LONGEST = 80  # characters of an id that are shown
+MAX_LENGTH = 80  # characters of an id that are shown
 
 
-def shown(value: object, longest: int = LONGEST) -> str:
-    """A value in one line: no control characters, half surrogate pairs, or endless ids."""
-    # Only as much as can be seen is looked at: an id may be a whole document.
-    text = str(value)[: longest + 1].encode("utf-8", "replace").decode()
+def display_text(value: object, max_length: int | None = MAX_LENGTH) -> str:
+    """Return a value as one line of at most ``max_length`` characters (None: no limit).
+
+    Control characters become spaces, unpaired surrogates become question marks, and an ellipsis
+    replaces the end of a longer text.
+    """
+    # Cut first: an id may be as long as a document.
+    text = str(value)[: None if max_length is None else max_length + 1]
+    text = text.encode("utf-8", "replace").decode()
     text = "".join(" " if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in text)
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    if max_length is None or len(text) <= max_length:
+        return text
+    return text[: max_length - 1] + "…"
 
 
-def escaped(value: object, longest: int = LONGEST) -> str:
-    """A value as HTML text or a quoted attribute."""
-    return html.escape(shown(value, longest))
+def escape_html(value: object, max_length: int | None = MAX_LENGTH) -> str:
+    """Return a value as HTML text, also safe in a quoted attribute."""
+    return html.escape(display_text(value, max_length))
 
 
-def data(value: object, longest: int = LONGEST) -> str:
-    """A value of the user's as an HTML element, which may be written in either direction."""
-    return f"<bdi>{escaped(value, longest)}</bdi>"
+def user_text(value: object, max_length: int | None = MAX_LENGTH) -> str:
+    """Return user-defined text as an HTML element that isolates its writing direction."""
+    return f"<bdi>{escape_html(value, max_length)}</bdi>"
 
 
-def plot_text(value: object, longest: int = 40) -> str:
-    """A value as text in a figure: plotly.js knows some HTML, but no ``&quot;``."""
-    return html.escape(shown(value, longest), quote=False)
+def plot_text(value: object, max_length: int | None = 40) -> str:
+    """Return a value as text in a figure: plotly.js decodes some entities, but not ``&quot;``."""
+    return html.escape(display_text(value, max_length), quote=False)
 
 
 def script_json(content: Any) -> str:
-    r"""JSON that is safe within <script>: ASCII, and no character that HTML gives a meaning.
+    r"""Return JSON that is safe within <script>: ASCII without ``<``, ``>`` and ``&``.
 
     Numbers that are not finite become null.
 
     >>> script_json(["</script>", float("nan")])
     '["\\u003c/script\\u003e",null]'
     """
-    text = json.dumps(_plain(content), allow_nan=False, separators=(",", ":"))
+    text = json.dumps(_to_json_types(content), allow_nan=False, separators=(",", ":"))
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
 
 
-def _plain(value: Any) -> Any:
+def _to_json_types(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
+        return {key: _to_json_types(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
+        return [_to_json_types(entry) for entry in value]
     if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
+        return _to_json_types(value.tolist())
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def number(value: Any) -> str:
-    """A number to read: 12,345 or 0.0123 or 1.2e-7, and a dash for what is not a number."""
+def format_number(value: Any) -> str:
+    """Return a number for display: 12,345 or 0.0123 or 1.2e-7; NaN is a dash.
+
+    Any other value is returned as text.
+    """
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
-        return shown(value)
+        return display_text(value)
     if isinstance(value, int | np.integer):
         return f"{int(value):,}"
     x = float(value)
@@ -81,8 +91,8 @@ def number(value: Any) -> str:
     return f"{mantissa}e{int(power)}"
 
 
-def duration(seconds: float) -> str:
-    """Seconds to read: 9.7 s, 2 min 5 s, 3 h 20 min."""
+def format_duration(seconds: float) -> str:
+    """Return a duration for display: 9.7 s, 2 min 5 s, 3 h 20 min."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -91,7 +101,7 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def count(n: int, thing: str) -> str:
-    """1 link, 2 links, 3 entities."""
-    plural = thing[:-1] + "ies" if thing.endswith("ty") else thing + "s"
-    return f"{n:,} {thing if n == 1 else plural}"
+def format_count(n: int, noun: str) -> str:
+    """Return a count with its noun, singular or plural: 1 link, 2 links, 3 entities."""
+    plural = noun[:-1] + "ies" if noun.endswith("ty") else noun + "s"
+    return f"{n:,} {noun if n == 1 else plural}"

@@ -1,4 +1,4 @@
-"""A report of a fitted model as one HTML page."""
+"""Write a report of a fitted model as one HTML page."""
 
 from pmvge.report.writing import write_report
 

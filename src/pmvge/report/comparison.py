@@ -1,7 +1,7 @@
-r"""Expected against observed: calibration, degrees, and similarities of linked and other pairs.
+r"""Compare expected with observed weights: calibration, degrees, and similarities of pairs.
 
-Nothing here holds n x m numbers: pairs come in tiles, and of large view pairs only a sample of rows
-is looked at.
+Memory does not grow with n x m: pairs are processed in chunks, and large view pairs are estimated
+on a sample of rows.
 """
 
 from __future__ import annotations
@@ -13,59 +13,62 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmvge.graph import Links
-from pmvge.report.summary import PAIRS, PairData
+from pmvge.report.summary import MAX_PAIRS, PairData
 
-TILE = 2_000_000  # pairs held at once
-FINE = 4096  # bins that are counted, before they are merged into those that are shown
-SHOWN = 14  # bins that are shown, at most
-LEAST = 10  # links expected in one that is shown, at least
-DRAWN = 20_000  # similarities in each distribution
+PAIRS_PER_CHUNK = 2_000_000  # pairs in memory at once
+FINE_BINS = 4096  # bins that are counted, before neighbours are merged
+MAX_BINS = 14  # bins that are shown, at most
+MIN_LINKS_PER_BIN = 10  # links expected in each bin that is shown, at least
+MAX_SIMILARITIES = 20_000  # sampled for each distribution
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Mean expected and mean observed weight of the pairs in each bin of expected weight."""
+    """Mean expected and mean observed weight of pairs, in bins of expected weight."""
 
     expected: Array  # (bins,)
     observed: Array  # (bins,)
     error: Array  # (bins,) standard error of the observed mean
-    pairs: Array  # (bins,) how many
-    held_out: bool  # judged on held-out links, else on those of training
-    rows: tuple[int, int, str]  # so many of so many rows were looked at, of the view
+    pairs: Array  # (bins,) number of pairs
+    held_out: bool  # True: observed weights are held-out links; False: training links
+    rows: tuple[int, int, str]  # rows used, rows in total, and their view
 
 
-def calibration(data: PairData, rng: np.random.Generator, *, budget: int = PAIRS) -> Calibration:
+def calibration(
+    data: PairData, rng: np.random.Generator, *, budget: int = MAX_PAIRS
+) -> Calibration:
     r"""Bin the pairs of a view pair by :math:`\mu_{ij}` and compare with :math:`w_{ij}`.
 
-    Held-out links are compared with :math:`\mu` times the exposure, over all pairs: a link that
-    fell to training might as well have been held out. Were the pairs of training left out, only
-    those would remain of the most expected ones that happen to be held out, and the best model
-    would seem to expect too little. The error is :math:`\sqrt{\sum w^2}` over the number of pairs,
-    the Poisson error if all weights are 1.
+    Held-out links are compared with :math:`\mu` times the exposure, over all pairs, those with
+    training links included. Leaving them out would bias the comparison: among pairs with large
+    :math:`\mu` mainly held-out ones would remain, and a perfect model would seem to expect too
+    little. The error is :math:`\sqrt{\sum w^2}` over the number of pairs, which is the Poisson
+    error if all weights are 1.
     """
     view, Y, Y_other, truth = _longer_side_first(data)
     n, m = len(Y), len(Y_other)
     rows = np.sort(rng.permutation(n)[: max(1, budget // max(1, m))])
-    drawn = np.zeros(n, dtype=bool)
-    drawn[rows] = True
+    sampled = np.zeros(n, dtype=bool)
+    sampled[rows] = True
     log_scale = data.log_alpha + (np.log(data.exposure) if data.held_out is not None else 0.0)
     reach = float(np.linalg.norm(Y, axis=1).max() * np.linalg.norm(Y_other, axis=1).max()) + 1e-3
-    low, width = log_scale - reach, 2 * reach / FINE
-    table = np.zeros((FINE + 1, 5))  # pairs, sum of mu, of w, of w^2, links; last row: not judged
-    for part in np.array_split(rows, -(-len(rows) * m // TILE)):
-        log_mu = Y[part].astype(np.float64) @ Y_other.T.astype(np.float64) + log_scale
-        at = np.clip((log_mu - low) / width, 0, FINE - 1).astype(np.int32)
-        if data.training.within:  # a pair of two drawn rows counts once
-            at[(part[:, None] >= np.arange(m)) & drawn] = FINE
+    low, width = log_scale - reach, 2 * reach / FINE_BINS
+    # Columns: pairs, sum of mu, of w, of w^2, links. The last row collects pairs to ignore.
+    counts = np.zeros((FINE_BINS + 1, 5))
+    for chunk in np.array_split(rows, -(-len(rows) * m // PAIRS_PER_CHUNK)):
+        log_mu = Y[chunk].astype(np.float64) @ Y_other.T.astype(np.float64) + log_scale
+        bins = np.clip((log_mu - low) / width, 0, FINE_BINS - 1).astype(np.int32)
+        if data.training.within:  # count a pair of two sampled rows once
+            bins[(chunk[:, None] >= np.arange(m)) & sampled] = FINE_BINS
         mu = np.exp(np.minimum(log_mu, 700.0))
-        table[:, 0] += np.bincount(at.ravel(), minlength=FINE + 1)
-        table[:, 1] += np.bincount(at.ravel(), mu.ravel(), FINE + 1)
-        here = truth[part].tocoo()
-        place, w = at[here.row, here.col], here.data
+        counts[:, 0] += np.bincount(bins.ravel(), minlength=FINE_BINS + 1)
+        counts[:, 1] += np.bincount(bins.ravel(), mu.ravel(), FINE_BINS + 1)
+        links = truth[chunk].tocoo()
+        link_bins, w = bins[links.row, links.col], links.data
         for column, values in ((2, w), (3, w * w), (4, np.ones(len(w)))):
-            table[:, column] += np.bincount(place, values, FINE + 1)
-    pairs, mu, w, squares, _ = _merged(table[:FINE]).T
+            counts[:, column] += np.bincount(link_bins, values, FINE_BINS + 1)
+    pairs, mu, w, squares, _ = _merge_bins(counts[:FINE_BINS]).T
     return Calibration(
         expected=mu / pairs,
         observed=w / pairs,
@@ -77,7 +80,10 @@ def calibration(data: PairData, rng: np.random.Generator, *, budget: int = PAIRS
 
 
 def _longer_side_first(data: PairData) -> tuple[str, Array, Array, Any]:
-    """A sample of rows tells most if there are many: the view with more entities has the rows."""
+    """Return the view with more entities, its vectors, the other vectors, and the links.
+
+    Rows are sampled from the longer side, which gives the smaller error.
+    """
     truth = (data.training if data.held_out is None else data.held_out).matrix()
     (a, b) = data.pair
     if len(data.Y) >= len(data.Y_other):
@@ -85,24 +91,24 @@ def _longer_side_first(data: PairData) -> tuple[str, Array, Array, Any]:
     return b, data.Y_other, data.Y, truth.T.tocsr()
 
 
-def _merged(table: Array) -> Array:
-    """Neighbouring fine bins together, until enough is expected in each, and something observed.
+def _merge_bins(counts: Array) -> Array:
+    """Merge neighbouring fine bins until each has enough expected weight and some observed weight.
 
-    Whether a bin is full is decided by what is expected, so that luck does not choose the bins.
+    The size of a bin depends on expected weights: observed weights would bias the choice.
     """
-    links, weight = table[:, 4].sum(), table[:, 2].sum()
-    least = LEAST * weight / max(links, 1)  # in units of weight
-    filled = np.flatnonzero(table[:, 0])
+    links, weight = counts[:, 4].sum(), counts[:, 2].sum()
+    min_weight = MIN_LINKS_PER_BIN * weight / max(links, 1)
+    filled = np.flatnonzero(counts[:, 0])
     if not len(filled):
         return np.empty((0, 5))
-    tail = np.flatnonzero(np.cumsum(table[:, 1]) >= least)
-    step = (filled[-1] - (tail[0] if len(tail) else filled[0])) // SHOWN + 1
-    bins, start, current = [], -FINE, np.zeros(5)
-    for place in range(filled[-1] + 1):
-        current = current + table[place]
-        if current[1] >= least and current[2] > 0 and place - start >= step:
+    tail = np.flatnonzero(np.cumsum(counts[:, 1]) >= min_weight)
+    step = (filled[-1] - (tail[0] if len(tail) else filled[0])) // MAX_BINS + 1
+    bins, start, current = [], -FINE_BINS, np.zeros(5)
+    for index in range(filled[-1] + 1):
+        current = current + counts[index]
+        if current[1] >= min_weight and current[2] > 0 and index - start >= step:
             bins.append(current)
-            start, current = place, np.zeros(5)
+            start, current = index, np.zeros(5)
     if current[0] and bins:
         bins[-1] = bins[-1] + current
     elif current[0]:
@@ -112,24 +118,24 @@ def _merged(table: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Degrees:
-    """The share of nodes whose degree is at least so much, of those that have links."""
+    """Complementary distribution of the degrees of the linked entities of a view."""
 
     view: str
     degree: Array  # ascending
-    share: Array
-    without: int  # nodes without links
-    nodes: int
+    share: Array  # of linked entities with at least this degree
+    n_unlinked: int
+    n_entities: int
 
 
 def degrees(data: PairData, *, points: int = 200) -> list[Degrees]:
-    """The weighted degrees of training on both sides; within a view there is one side only."""
+    """Return the weighted training degrees of both sides; within a view there is one side."""
     sides = list(zip(data.pair, data.training.degrees(), strict=True))
     found = []
     for view, degree in sides[: 1 if data.training.within else 2]:
         linked = np.sort(degree[degree > 0])
         values, first = np.unique(linked, return_index=True)
         share = 1 - first / max(1, len(linked))
-        if len(values) > points:  # evenly on the logarithmic axis, both ends among them
+        if len(values) > points:  # evenly spaced on a logarithmic axis, with both ends
             wanted = np.geomspace(values[0], values[-1], points)
             keep = np.unique(np.minimum(np.searchsorted(values, wanted), len(values) - 1))
             keep = np.union1d(keep, [0, len(values) - 1])
@@ -139,7 +145,10 @@ def degrees(data: PairData, *, points: int = 200) -> list[Degrees]:
 
 
 def similarities(data: PairData, rng: np.random.Generator) -> dict[str, Array]:
-    """Similarities g of linked, held-out and other pairs, at most ``DRAWN`` of each."""
+    """Return similarities g of training, held-out and unlinked pairs.
+
+    There are at most ``MAX_SIMILARITIES`` of each kind; kinds without pairs are left out.
+    """
     found = {"training": _of_links(data, data.training, rng)}
     if data.held_out is not None:
         found["held out"] = _of_links(data, data.held_out, rng)
@@ -149,8 +158,8 @@ def similarities(data: PairData, rng: np.random.Generator) -> dict[str, Array]:
 
 
 def _of_links(data: PairData, links: Links, rng: np.random.Generator) -> Array:
-    some = rng.permutation(len(links))[:DRAWN]
-    return _products(data, links.rows[some], links.cols[some])
+    sample = rng.permutation(len(links))[:MAX_SIMILARITIES]
+    return _products(data, links.rows[sample], links.cols[sample])
 
 
 def _products(data: PairData, i: Array, j: Array) -> Array:
@@ -161,15 +170,15 @@ def _products(data: PairData, i: Array, j: Array) -> Array:
 
 
 def _unlinked(data: PairData, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Uniform pairs that no link joins, in training or held out."""
+    """Draw uniform pairs and return those without a training or held-out link."""
     n, m = data.training.shape
-    i, j = rng.integers(n, size=DRAWN), rng.integers(m, size=DRAWN)
+    i, j = rng.integers(n, size=MAX_SIMILARITIES), rng.integers(m, size=MAX_SIMILARITIES)
     if data.training.within:
         i, j = np.minimum(i, j), np.maximum(i, j)
         i, j = i[i < j], j[i < j]
-    free = np.ones(len(i), dtype=bool)
+    unlinked = np.ones(len(i), dtype=bool)
     for links in (data.training, data.held_out):
         if links is not None:
             linked = links.rows.astype(np.int64) * m + links.cols
-            free &= ~np.isin(i * m + j, linked)
-    return i[free], j[free]
+            unlinked &= ~np.isin(i * m + j, linked)
+    return i[unlinked], j[unlinked]

@@ -1,7 +1,7 @@
-"""Numbers to plotly figures, as the plain dictionaries that plotly.js reads.
+"""Plotly figures of a report, as dictionaries that plotly.js reads.
 
-Colours are those of the light page; ``page.js`` replaces them on a dark one, and adds what all
-figures share: fonts, grid, background.
+Colours are those of a light page; ``page.js`` replaces them on a dark page, and adds fonts, grid
+lines and background.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ SIMILARITY_COLORS = {
 
 
 def _axis(title: str, *, log: bool = False, **more: Any) -> dict[str, Any]:
-    axis: dict[str, Any] = {"title": {"text": title, "standoff": 8}, "fixedrange": True}
+    axis: dict[str, Any] = {"title": {"text": title, "standoff": 8}}
     if log:
         axis |= {"type": "log", "exponentformat": "power", "dtick": 1, "tickangle": 0}
     return axis | more
 
 
 def _decades(*values: NDArray[Any]) -> dict[str, Any]:
-    """A logarithmic axis around some positive values, with ticks that do not crowd."""
+    """Return the range and ticks of a logarithmic axis around the positive values."""
     positive = np.concatenate([np.ravel(v) for v in values])
     positive = positive[np.isfinite(positive) & (positive > 0)]
     if not len(positive):
@@ -60,7 +60,7 @@ def _decades(*values: NDArray[Any]) -> dict[str, Any]:
 
 
 def training_curves(history: History) -> Figure:
-    """Training and validation gain against steps, and where the best weights were found."""
+    """Draw training and validation gain against steps, with the step of the best weights."""
     columns = history.to_dict()
     step = columns["step"]
     when = [
@@ -122,13 +122,13 @@ def training_curves(history: History) -> Figure:
 
 
 def calibration_panel(found: Calibration) -> Figure:
-    """Observed against expected weight, with the diagonal on which a calibrated model lies."""
+    """Draw observed against expected weight, and the diagonal of perfect calibration."""
     x, y, error = found.expected, found.observed, found.error
     both = np.concatenate([x, y])
     both = both[both > 0]
     ends = [both.min() / 2, both.max() * 2] if len(both) else [1e-3, 1.0]
     color = HELD_OUT if found.held_out else TRAINING
-    # On a logarithmic axis a bar that reaches 0 would reach out of the figure.
+    # On a logarithmic axis an error bar down to 0 would leave the figure.
     below = np.minimum(error, 0.9 * y)
     return {
         "data": [
@@ -167,7 +167,7 @@ def calibration_panel(found: Calibration) -> Figure:
 
 
 def degree_panel(sides: Sequence[Degrees], colors: Mapping[str, str]) -> Figure:
-    """The share of nodes with at least a degree, a curve for each side."""
+    """Draw the share of entities with at least a degree, one curve for each side."""
     data = [
         {
             "type": "scatter",
@@ -176,37 +176,38 @@ def degree_panel(sides: Sequence[Degrees], colors: Mapping[str, str]) -> Figure:
             "y": side.share,
             "hovertemplate": "%{y:.3p} have at least %{x:.4g}"
             f"<extra>{plot_text(side.view, 24)}</extra>",
-            # Dashes let the first side show where the second lies on it.
+            # The second curve is dashed, so that the first stays visible where they coincide.
             "line": {
                 "color": colors[side.view],
                 "width": 2.5,
                 "shape": "vh",
-                "dash": "dash" if number else "solid",
+                "dash": "dash" if index else "solid",
             },
             "marker": {"color": colors[side.view], "size": 8},
         }
-        for number, side in enumerate(sides)
+        for index, side in enumerate(sides)
     ]
     x, y = [side.degree for side in sides], [side.share for side in sides]
     return {
         "data": data,
         "layout": {
             "xaxis": _axis("weighted degree", log=True, **_decades(*x)),
-            "yaxis": _axis("share with at least", log=True, **_decades(*y)),
+            "yaxis": _axis("share with at least this degree", log=True, **_decades(*y)),
         },
     }
 
 
 def similarity_panel(found: Mapping[str, NDArray[Any]], bins: int = 48) -> Figure:
-    """The densities of similarities of linked, held-out and other pairs; few have wider bins."""
+    """Draw the densities of similarities of training, held-out and unlinked pairs."""
     low = min(float(g.min()) for g in found.values())
     high = max(float(g.max()) for g in found.values())
     if low == high:
         low, high = low - 0.5, high + 0.5
     data = []
-    for name in ("not linked", "training", "held out"):  # the last is drawn on top
+    for name in ("not linked", "training", "held out"):  # the last one is drawn on top
         if name in found:
-            count = int(np.clip(2 * len(found[name]) ** (1 / 3), 6, bins))  # Rice's rule
+            # Rice's rule: few similarities have wider bins.
+            count = int(np.clip(2 * len(found[name]) ** (1 / 3), 6, bins))
             density, edges = np.histogram(found[name], count, (low, high), density=True)
             color = SIMILARITY_COLORS[name]
             data.append(
@@ -231,10 +232,10 @@ def similarity_panel(found: Mapping[str, NDArray[Any]], bins: int = 48) -> Figur
 
 
 def space_map(drawn: Map, ids: Mapping[str, Ids], labels: Labels) -> Figure:
-    """One trace of points for each view; ``page.js`` colours them by view or label."""
+    """Draw one trace of points for each view; ``page.js`` colours them by view or label."""
     data = []
     n = sum(len(at) for at in drawn.positions.values())
-    for number, (view, at) in enumerate(drawn.positions.items()):
+    for index, (view, at) in enumerate(drawn.positions.items()):
         columns = labels.get(view, {})
         hover = [
             "<br>".join(
@@ -248,7 +249,7 @@ def space_map(drawn: Map, ids: Mapping[str, Ids], labels: Labels) -> Figure:
             )
             for i in at.tolist()
         ]
-        few = len(at) <= 50  # a view of a few entities must be seen among thousands
+        few = len(at) <= 50  # larger points keep a small view visible among thousands
         data.append(
             {
                 "type": "scatter",
@@ -258,9 +259,9 @@ def space_map(drawn: Map, ids: Mapping[str, Ids], labels: Labels) -> Figure:
                 "text": hover,
                 "hovertemplate": "%{text}<extra></extra>",
                 "marker": {
-                    "symbol": symbol_of_view(number),
+                    "symbol": symbol_of_view(index),
                     "size": 12 if few else 9 if n < 500 else 6,
-                    "color": color_of_view(number),
+                    "color": color_of_view(index),
                     "opacity": 1.0 if few else 0.8,
                     "line": {"width": 1.2 if few else 0.4},
                 },

@@ -1,4 +1,4 @@
-"""A few queries of every view pair, and whom the model expects to be linked with them."""
+"""Retrieval examples: a few entities of every view pair, and their best partners."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pmvge.graph import Links
 from pmvge.report.summary import PairData
 from pmvge.search import top_k
 
-QUERIES = 6
+QUERIES = 6  # examples of a view pair
 KNOWN, HELD_OUT, NEW = "training", "held out", "new"
 
 
 @dataclass(frozen=True)
 class Partner:
-    """A partner of a query: its position, the weight expected, and what is known of the link."""
+    """A partner of a query: its position, the expected weight, and the status of the link."""
 
     position: int
     expected: float
-    mark: str
+    status: str  # KNOWN, HELD_OUT or NEW
 
 
 @dataclass(frozen=True)
 class Example:
-    """A query by its position, how many links it has, and its best partners."""
+    """A query: its position, its numbers of links, and its best partners."""
 
     position: int
     training: int
@@ -37,16 +37,16 @@ class Example:
 def examples(
     data: PairData, k: int, rng: np.random.Generator, *, queries: int = QUERIES
 ) -> list[Example]:
-    """The k best partners of a few rows, preferably of rows with held-out links."""
-    asked = _queries(data, queries, rng)
+    """Return the k best partners of a few rows; rows with held-out links are preferred."""
+    query_rows = _queries(data, queries, rng)
     within = data.training.within
-    at, g = top_k(data.Y[asked], data.Y_other, k + within)
+    at, g = top_k(data.Y[query_rows], data.Y_other, k + within)
     with np.errstate(over="ignore"):
         mu = np.exp(g.astype(np.float64) + data.log_alpha)
-    known = [_partners(data.training, int(i)) for i in asked]
-    held = [_partners(data.held_out, int(i)) for i in asked]
+    known = [_partners(data.training, int(i)) for i in query_rows]
+    held = [_partners(data.held_out, int(i)) for i in query_rows]
     found = []
-    for row, i in enumerate(asked.tolist()):
+    for row, i in enumerate(query_rows.tolist()):
         partners = [
             Partner(
                 j,
@@ -61,7 +61,7 @@ def examples(
 
 
 def _queries(data: PairData, queries: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Rows with held-out links first, then rows with any links, then the others."""
+    """Choose rows with held-out links first, then rows with training links, then others."""
     chosen: list[int] = []
     for links in (data.held_out, data.training):
         if links is not None:

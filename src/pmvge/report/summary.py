@@ -1,4 +1,4 @@
-"""Model and background to plain numbers: what there is, before anything is drawn."""
+"""Data for a report, collected from the model and its background."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from torch import nn
 from pmvge.checks import NotFitted
 from pmvge.encoders import EncoderSpec
 from pmvge.errors import InputError
-from pmvge.graph import Links, Pair, merged
+from pmvge.graph import Links, Pair, merge_links
 from pmvge.model import Background, PMvGE, evaluate_background
-from pmvge.pages import number, shown
+from pmvge.pages import display_text, format_number
 
-PAIRS = 20_000_000  # pair terms of a view pair that are looked at; of larger ones a sample of rows
+MAX_PAIRS = 20_000_000  # of a view pair; larger ones are estimated on a sample of rows
 
 
 @dataclass(frozen=True, eq=False)
 class PairData:
-    r"""One observed view pair: embeddings, alpha, and its links.
+    r"""One observed view pair: vectors, alpha, and links.
 
-    ``exposure`` is the held-out weight to expect where the model expects 1: held-out links are
-    judged against exposure :math:`\cdot \mu`.
+    ``exposure`` is the expected held-out weight of a pair with :math:`\mu = 1`. Held-out links
+    are compared with exposure :math:`\cdot \mu`.
     """
 
     pair: Pair
@@ -35,19 +35,22 @@ class PairData:
     Y_other: NDArray[Any]  # (m, K)
     log_alpha: float
     training: Links
-    held_out: Links | None  # None if there are none
+    held_out: Links | None  # None: no held-out links
     exposure: float
 
     @property
     def known(self) -> bool:
-        """Whether there are links to learn an alpha from."""
+        """Whether the pair has training links, and so an alpha."""
         return len(self.training) > 0 and math.isfinite(self.log_alpha)
 
 
 def check_model(model: PMvGE, background: Background | None) -> None:
-    """Raise if the model is not fitted, or the background is that of another one."""
+    """Raise NotFitted or InputError if a model or its background cannot be reported.
+
+    The links and labels of the background must match the model's views and entities.
+    """
     if not hasattr(model, "_fitted"):
-        raise NotFitted("this PMvGE is not fitted yet: call fit(graph) before write_report")
+        raise NotFitted("write_report: expected a fitted PMvGE; call fit(graph) first")
     if background is None:
         return
     sizes = {view: len(ids) for view, ids in model.ids_.items()}
@@ -55,24 +58,25 @@ def check_model(model: PMvGE, background: Background | None) -> None:
         for (a, b), links in part.items():
             if (a, b) not in model.alpha_error_:
                 raise InputError(
-                    f"background: the model was not trained on links between {a!r} and {b!r}"
+                    f"background: expected links of view pairs that the model was trained on, "
+                    f"got links between {a!r} and {b!r}"
                 )
             if links.shape != (sizes[a], sizes[b]):
                 raise InputError(
-                    f"background: links between {a!r} and {b!r} are among {links.shape} entities, "
-                    f"but the model has {(sizes[a], sizes[b])}"
+                    f"background: links between {a!r} and {b!r}: expected "
+                    f"{(sizes[a], sizes[b])} entities as in the model, got {links.shape}"
                 )
     for view, columns in background.labels.items():
         for name, values in columns.items():
             if len(values) != sizes.get(view, -1):
                 raise InputError(
-                    f"background: labels {name!r} of view {view!r}: got {len(values)}, but the "
-                    f"model has {sizes.get(view, 0)} such entities"
+                    f"background: labels {name!r} of view {view!r}: expected one for each of the "
+                    f"model's {sizes.get(view, 0)} entities, got {len(values)}"
                 )
 
 
 def pair_data(model: PMvGE, background: Background) -> list[PairData]:
-    """What is known of every view pair with training links in the background."""
+    """Return the data of every view pair of the background."""
     found = []
     for (a, b), training in background.links.items():
         held = background.held_out.get((a, b))
@@ -85,24 +89,25 @@ def pair_data(model: PMvGE, background: Background) -> list[PairData]:
 
 
 def evaluation_of(model: PMvGE, background: Background) -> dict[str, Any] | None:
-    """How well held-out links are foretold, by view pair and overall; None if there are none."""
-    judged = {
+    """Evaluate the held-out links by view pair and overall; return None if there are none."""
+    evaluated = {
         pair: held
         for pair, held in background.held_out.items()
-        if len(merged(background.links[pair], held)) > len(background.links[pair])  # any new one
+        # Skip pairs whose held-out links are all in training.
+        if len(merge_links(background.links[pair], held)) > len(background.links[pair])
     }
     results = evaluate_background(
         model.embeddings_,
         model.log_alpha_,
-        replace(background, held_out=judged),
+        replace(background, held_out=evaluated),
         weights=model.alpha_weight_,
-        max_pairs=PAIRS,
+        max_pairs=MAX_PAIRS,
     )
     return results if results["pairs"] else None
 
 
 def encoders(model: PMvGE) -> list[dict[str, str]]:
-    """Of every view its size, what its rows look like, and what embeds them."""
+    """Return name, size, features and encoder of every view, as text."""
     rows = []
     for view, schema in model._fitted.schemas.items():
         shape = schema.row_shape
@@ -122,7 +127,7 @@ def _encoder(choice: EncoderSpec | nn.Module, K: int) -> str:
     if isinstance(choice, nn.Module):
         return f"module {type(choice).__name__}"
     if choice.shared_with is not None:
-        return f"that of {choice.shared_with}"
+        return f"shared with {choice.shared_with}"
     if choice.kind == "mlp":
         widths = " → ".join(map(str, [*(choice.hidden_sizes or ()), K]))
         return f"mlp → {widths}, {choice.activation}"
@@ -130,25 +135,25 @@ def _encoder(choice: EncoderSpec | nn.Module, K: int) -> str:
 
 
 def settings(model: PMvGE) -> list[tuple[str, str, bool]]:
-    """Every setting with its value, and whether it is not the default."""
-    usual = type(model)().get_params(deep=False)
+    """Return every parameter with its value, and whether it differs from the default."""
+    defaults = type(model)().get_params(deep=False)
     return [
-        (name, _setting(value), _setting(value) != _setting(usual.get(name)))
+        (name, _setting(value), _setting(value) != _setting(defaults.get(name)))
         for name, value in model.get_params(deep=False).items()
     ]
 
 
 def _setting(value: Any) -> str:
-    """A value without addresses in memory: the same model gives the same page."""
+    """Return a value as text without memory addresses: the same model gives the same page."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{shown(key)}: {_setting(entry)}" for key, entry in value.items())
+        return ", ".join(f"{display_text(key)}: {_setting(entry)}" for key, entry in value.items())
     if isinstance(value, EncoderSpec):
         given = {k: v for k, v in vars(value).items() if v is not None}
         return f"({_setting(given)})"
     if isinstance(value, tuple | list):
         return f"({', '.join(map(_setting, value))})"
     if isinstance(value, float):
-        return number(value)
+        return format_number(value)
     if value is None or isinstance(value, str | bool | int | Path | np.generic):
-        return shown(value)
+        return display_text(value)
     return type(value).__name__  # modules and generators

@@ -1,4 +1,4 @@
-"""A model and its data as one HTML file that opens offline."""
+"""Write a report of a model and its data to one HTML file that works offline."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from typing import Any
 
 from pmvge.errors import InputError
 from pmvge.model import Background, PMvGE
-from pmvge.pages import Section, count, document, duration, number, skipped
+from pmvge.pages import (
+    Section,
+    document,
+    format_count,
+    format_duration,
+    format_number,
+    skipped_section,
+)
 from pmvge.report.sections.details import details
 from pmvge.report.sections.links import calibration, distributions, examples
 from pmvge.report.sections.scores import scores
@@ -18,7 +25,7 @@ from pmvge.report.summary import PairData, check_model, evaluation_of, pair_data
 from pmvge.storage import replace_file
 
 __all__ = ["write_report"]
-NO_LINKS = "the report was written without the links of the training"
+NO_LINKS = "the report was written without the training links"
 
 
 def write_report(
@@ -33,57 +40,71 @@ def write_report(
 ) -> Path:
     """Write a report of a fitted model to one HTML file, and return its path.
 
-    Everything is in the file: it needs no network, and asks for nothing. The same model,
-    background and seed give the same file. It is replaced in one step: a reader sees the old
-    report or the new one.
+    The file contains everything and makes no network requests. The same model, background and
+    seed give the same file. An existing file is replaced atomically.
 
     Parameters
     ----------
     path
-        Of the HTML file; its folder is made if it is not there.
+        Path of the HTML file. Missing folders are created.
+    model
+        A fitted model.
     background
-        Links and labels of the training. Without it there are no comparisons with links.
+        Links and labels of the training data. Without it, sections that need links are left out.
     title
         Heading of the page.
     evaluation
         ``{"pairs": {"view,view": {metric: value}}, "overall": {metric: value}}``; by default
         computed from the held-out links of the background.
     k
-        Partners in each retrieval example.
+        Number of partners in each retrieval example.
     seed
-        Of the samples that are drawn, and of the map.
+        Seed of the samples and of the map.
+
+    Raises
+    ------
+    NotFitted
+        If the model is not fitted.
+    InputError
+        If ``k`` or ``seed`` is invalid, or the background does not match the model.
+    StorageError
+        If the file cannot be written.
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise InputError(f"k must be a positive integer, got {k!r}")
+        raise InputError(f"k: expected an integer >= 1, got {k!r}")
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise InputError(f"seed must be an integer, 0 or larger, got {seed!r}")
+        raise InputError(f"seed: expected an integer >= 0, got {seed!r}")
     check_model(model, background)
     pairs = pair_data(model, background) if background else []
     results = evaluation
     if results is None and background is not None:
         results = evaluation_of(model, background)
-    parts = [training(model), space(model, background, seed)]
-    parts += _compared(model, background, pairs, k, seed)
-    parts += [scores(results, pairs), details(model, background)]
+    sections = [training(model), space(model, background, seed)]
+    sections += _link_sections(model, background, pairs, k, seed)
+    sections += [scores(results, pairs), details(model, background)]
     page = document(
-        title or "PMvGE", _sentence(model, background), _tiles(model, background, results), parts
+        title or "PMvGE",
+        _summary(model, background),
+        sections,
+        kind="Model report",
+        tiles=_tiles(model, background, results),
     )
-    place = Path(path)
-    replace_file(place, lambda partial: partial.write_bytes(page.encode()))
-    return place
+    path = Path(path)
+    replace_file(path, lambda partial: partial.write_bytes(page.encode()))
+    return path
 
 
-def _compared(
+def _link_sections(
     model: PMvGE, background: Background | None, pairs: list[PairData], k: int, seed: int
 ) -> list[Section]:
-    """The sections that need links."""
+    """Return the sections that need links."""
     if background is None:
         names = {
             "calibration": "Calibration",
             "distributions": "Degrees and similarities",
             "examples": "Retrieval examples",
         }
-        return [skipped(anchor, name, NO_LINKS) for anchor, name in names.items()]
+        return [skipped_section(anchor, name, NO_LINKS) for anchor, name in names.items()]
     return [
         calibration(pairs, seed),
         distributions(pairs, model.view_names_, seed),
@@ -92,25 +113,28 @@ def _compared(
 
 
 def _counts(model: PMvGE, background: Background | None) -> tuple[int, int, int]:
-    """Entities, links of training, links held out."""
+    """Return the numbers of entities, training links and held-out links."""
     links = background.links.values() if background else ()
     held = background.held_out.values() if background else ()
     return sum(map(len, model.ids_.values())), sum(map(len, links)), sum(map(len, held))
 
 
-def _sentence(model: PMvGE, background: Background | None) -> str:
+def _summary(model: PMvGE, background: Background | None) -> str:
     entities, links, held = _counts(model, background)
-    parts = [f"{count(entities, 'entity')} of {count(len(model.view_names_), 'view')}"]
-    pairs = count(len(model.alpha_error_), "view pair")
+    views = format_count(len(model.view_names_), "view")
+    parts = [f"{format_count(entities, 'entity')} in {views}"]
+    pairs = format_count(len(model.alpha_error_), "view pair")
     if background:
-        parts.append(f"{count(links, 'link')} in {pairs}")
+        parts.append(f"{format_count(links, 'training link')} in {pairs}")
         if held:
-            parts.append(f"{count(held, 'link')} held out")
+            parts.append(f"{format_count(held, 'held-out link')}")
     else:
         parts.append(f"links in {pairs}")
-    dimensions = count(model.n_components, "dimension")
-    trained = f", trained in {duration(model.history_[-1].seconds)}" if len(model.history_) else ""
-    return f"{', '.join(parts[:-1])} and {parts[-1]}: one space of {dimensions}{trained}."
+    sentence = f"{', '.join(parts[:-1])} and {parts[-1]}."
+    sentence += f" Vectors have {format_count(model.n_components, 'dimension')}."
+    if len(model.history_):
+        sentence += f" Training took {format_duration(model.history_[-1].seconds)}."
+    return sentence
 
 
 def _tiles(
@@ -124,10 +148,10 @@ def _tiles(
         tiles.append(("held-out links", f"{held:,}"))
     tiles.append(("dimensions", f"{model.n_components:,}"))
     if len(model.history_):
-        tiles.append(("training time", duration(model.history_[-1].seconds)))
+        tiles.append(("training time", format_duration(model.history_[-1].seconds)))
     overall = (results or {}).get("overall") or {}
     if "roc_auc" in overall:
-        tiles.append(("held-out AUC", number(overall["roc_auc"])))
+        tiles.append(("held-out AUC", format_number(overall["roc_auc"])))
     elif model.history_.best:
-        tiles.append(("validation gain", number(model.history_.best.validation)))
+        tiles.append(("validation gain", format_number(model.history_.best.validation)))
     return tiles

@@ -1,17 +1,23 @@
-"""Batches of links and node pairs, drawn from a graph."""
+"""Batches of links and entity pairs, drawn from a graph."""
 
-from pmvge.sampling.batches import BatchStream, Ready, Rows, gatherer, how_far_ahead
+from pmvge.sampling.batches import (
+    BatchStream,
+    BatchWithRows,
+    RowTensors,
+    prefetch_depth,
+    row_gatherer,
+)
 from pmvge.sampling.block import BlockSampler, LinkBatch
 from pmvge.sampling.pairs import PairBatch, PairSampler
 
 __all__ = [
     "BatchStream",
+    "BatchWithRows",
     "BlockSampler",
     "LinkBatch",
     "PairBatch",
     "PairSampler",
-    "Ready",
-    "Rows",
-    "gatherer",
-    "how_far_ahead",
+    "RowTensors",
+    "prefetch_depth",
+    "row_gatherer",
 ]

@@ -1,8 +1,8 @@
-"""Batches with the rows of their nodes, ready when training wants them.
+"""Streams of batches with the feature rows of their entities, prefetched where this saves time.
 
-Features in a memory map, and those bound for another device, are fetched by a background thread
-while training works on an earlier batch. Draws come from one generator in one order either way, so
-that results are the same bits.
+A background thread reads features from a memory map, or copies them to another device, while
+training works on an earlier batch. All draws come from one generator in one order, so that results
+do not depend on prefetching.
 """
 
 from __future__ import annotations
@@ -18,36 +18,40 @@ import torch
 
 from pmvge.graph import MultiViewGraph, SparseRows, is_mapped, take
 
-AHEAD = 2  # batches fetched before they are wanted
-Rows = torch.Tensor | SparseRows
+PREFETCH = 2  # batches that a background thread prepares before they are requested
+RowTensors = torch.Tensor | SparseRows
 T = TypeVar("T")
 
 
-class Ready(NamedTuple):
+class BatchWithRows(NamedTuple):
     """A batch, and the rows of each of its ``inputs``."""
 
     batch: Any
-    x: list[Rows]
+    x: list[RowTensors]
 
 
 class BatchStream:
-    """Batches of a sampler, made ready; it knows where its generator stands after each of them."""
+    """The batches of a sampler, with the generator state after each of them.
+
+    ``transform`` is applied to every batch. If ``prefetch`` is above 0, a background thread
+    prepares so many batches in advance.
+    """
 
     def __init__(
         self,
         sampler: Iterable[Any],
         rng: np.random.Generator,
-        make_ready: Callable[[Any], Any] | None = None,
+        transform: Callable[[Any], Any] | None = None,
         *,
-        ahead: int = 0,
+        prefetch: int = 0,
     ) -> None:
-        """``ahead`` batches are made ready by a thread; 0: no thread."""
-        self._sampler, self._rng, self._make_ready, self._ahead = sampler, rng, make_ready, ahead
+        self._sampler, self._rng, self._transform = sampler, rng, transform
+        self._prefetch = prefetch
         self._state = rng.bit_generator.state
 
     def __iter__(self) -> Generator[Any, None, None]:
         drawn = self._draw()
-        with closing(in_background(drawn, self._ahead) if self._ahead else drawn) as items:
+        with closing(in_background(drawn, self._prefetch) if self._prefetch else drawn) as items:
             for item, state in items:
                 self._state = state
                 yield item
@@ -55,19 +59,22 @@ class BatchStream:
     def _draw(self) -> Generator[tuple[Any, Any], None, None]:
         for batch in self._sampler:
             state = self._rng.bit_generator.state
-            yield batch if self._make_ready is None else self._make_ready(batch), state
+            yield batch if self._transform is None else self._transform(batch), state
 
     def state(self) -> dict[str, Any]:
-        """The generator's state after the batch that came last."""
+        """Return the generator's state after the last batch that was yielded."""
         return dict(self._state)
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on after that batch; before any is asked for."""
+        """Continue after the batch that ``state`` belongs to; call this before iterating."""
         self._rng.bit_generator.state = self._state = state
 
 
 def in_background(items: Iterator[T], ahead: int) -> Generator[T, None, None]:
-    """The same items, taken by a thread before they are wanted; its errors come out here."""
+    """Yield the same items, computed by a thread up to ``ahead`` items in advance.
+
+    Exceptions of the thread are raised here.
+    """
     end = object()
     pool = ThreadPoolExecutor(1, thread_name_prefix="pmvge-batches")
     try:
@@ -79,22 +86,23 @@ def in_background(items: Iterator[T], ahead: int) -> Generator[T, None, None]:
         pool.shutdown(cancel_futures=True)
 
 
-def gatherer(graph: MultiViewGraph, device: torch.device) -> Callable[[Any], Ready]:
-    """What puts the rows of its nodes beside a batch."""
+def row_gatherer(graph: MultiViewGraph, device: torch.device) -> Callable[[Any], BatchWithRows]:
+    """Return a function that adds the rows of its entities to a batch."""
 
-    def gather(batch: Any) -> Ready:
-        return Ready(batch, [rows_of(graph, view, nodes, device) for view, nodes in batch.inputs])
+    def gather(batch: Any) -> BatchWithRows:
+        rows = [rows_of(graph, view, entities, device) for view, entities in batch.inputs]
+        return BatchWithRows(batch, rows)
 
     return gather
 
 
-def rows_of(graph: MultiViewGraph, view: str, nodes: Any, device: torch.device) -> Rows:
-    """Rows of some nodes; of a featureless view, their positions."""
+def rows_of(graph: MultiViewGraph, view: str, entities: Any, device: torch.device) -> RowTensors:
+    """Return the feature rows of entities; in a featureless view, their positions."""
     X = graph.views[view]
-    return torch.from_numpy(nodes).to(device) if X is None else take(X, nodes, device)
+    return torch.from_numpy(entities).to(device) if X is None else take(X, entities, device)
 
 
-def how_far_ahead(graph: MultiViewGraph, device: torch.device) -> int:
-    """How many batches a thread should fetch: none where rows are in memory already."""
-    far = any(isinstance(X, np.ndarray) and is_mapped(X) for X in graph.views.values())
-    return AHEAD if far or device.type != "cpu" else 0
+def prefetch_depth(graph: MultiViewGraph, device: torch.device) -> int:
+    """Return how many batches to prefetch: 0 if all rows are in the memory of the device."""
+    mapped = any(isinstance(X, np.ndarray) and is_mapped(X) for X in graph.views.values())
+    return PREFETCH if mapped or device.type != "cpu" else 0

@@ -12,22 +12,22 @@ from numpy.typing import NDArray
 from pmvge.graph import Links, MultiViewGraph, Pair
 
 Index = NDArray[np.int64]
-Nodes = tuple[str, Index]  # some nodes of a view
-RUN = 32  # links whose weights are kept as one sum
+Entities = tuple[str, Index]  # a view, and positions in it
+RUN = 32  # links whose weights are added up in advance
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """The nodes of one side of a block, and what each counts for."""
+    """The entities of one side of a block, and their importance weights."""
 
-    nodes: Index  # (N,)
+    entities: Index  # (N,)
     log_weight: NDArray[np.float32]  # (N,) -log(N q_i): 1 / (expected times i is in the block)
-    links: Index  # (B,) where in ``nodes`` each drawn link ends
+    links: Index  # (B,) positions in ``entities`` of the drawn links' ends
 
 
 @dataclass(frozen=True, eq=False)
 class LinkBatch:
-    r"""Links of one view pair, and a block of node pairs to compare them with.
+    r"""Links of one view pair, and a block of entity pairs that estimates Z.
 
     .. math::
         \hat Z = c \sum_{(s, t)\ \text{not masked}} \exp(g_{st} + a_s + b_t)\,
@@ -40,91 +40,94 @@ class LinkBatch:
     left: Side
     right: Side
     link_weights: NDArray[np.float32] | None  # (B,) adding up to 1; None: all equal
-    masked: tuple[Index, Index]  # cells that do not count
+    masked: tuple[Index, Index]  # cells that are left out
     corner: int  # the first ``corner`` rows and columns are ends of drawn links
-    factor: float  # 1/2 within a view, where each unordered pair stands in two cells
-    shared: bool  # both sides are the same nodes: encode them once
+    factor: float  # 1/2 within a view, where each unordered pair has two cells
+    shared: bool  # both sides are the same entities, which are encoded once
 
     @cached_property
-    def inputs(self) -> tuple[Nodes, ...]:
-        """The nodes to encode: of each side, or of both in one call within a view."""
-        (a, b), left, right = self.pair, self.left.nodes, self.right.nodes
+    def inputs(self) -> tuple[Entities, ...]:
+        """The entities to encode: one input for each side, or one for both within a view."""
+        (a, b), left, right = self.pair, self.left.entities, self.right.entities
         if self.shared:
             return ((a, left),)
-        if a == b:  # one call: a larger product, and one set of batch statistics
+        if a == b:  # one input: one larger product, and one set of batch statistics
             return ((a, np.concatenate([left, right])),)
         return ((a, left), (b, right))
 
     @property
     def corner_weight(self) -> float:
-        """What a link x link cell counts for, to make up for the masked own cells."""
+        """The weight of a link x link cell, which compensates for the masked cells."""
         return self.corner / (self.corner - 1) if self.corner else 1.0
 
 
 class BlockSampler:
-    r"""Degree-mixed importance sampling of a block.
+    r"""A sampler of blocks by degree-mixed importance sampling.
 
-    B links are drawn with replacement with probability :math:`w_{ij} / W`, and U uniform nodes are
-    added to each side. With :math:`p_i = \deg_i / W` a node has density
-    :math:`q_i = (B p_i + U / n) / N`, N = B + U. All cells of the block are product draws but each
-    drawn link's own: it is masked, and the other link x link cells count B / (B - 1).
+    B links are drawn with replacement with probability :math:`w_{ij} / W`, and U uniform entities
+    are added to each side. With :math:`p_i = \deg_i / W` an entity has density
+    :math:`q_i = (B p_i + U / n) / N`, N = B + U. All cells of the block are product draws, except
+    the cell of each drawn link. That cell is masked, and the other link x link cells get the
+    weight B / (B - 1).
 
-    A side no larger than the block is taken whole, with weight 1, and then nothing is masked. If
-    both are, and the links are no more than B, they are taken whole too and the estimate is exact.
+    If a view is no larger than the block, all of its entities are taken, with weight 1, and nothing
+    is masked. If this holds for both views and there are at most B links, all links are taken and
+    the estimate is exact.
 
-    Within a view :math:`p_i = \deg_i / 2W`, each drawn link is oriented at random, and cells of a
-    node with itself are masked.
+    Within a view :math:`p_i = \deg_i / 2W`, each drawn link is oriented at random, and cells of an
+    entity with itself are masked.
 
-    One pair a batch, drawn with probability proportional to its total weight.
+    Each batch has one view pair, drawn with probability proportional to its total weight.
     """
 
     def __init__(
         self, graph: MultiViewGraph, *, n_links: int, n_uniform: int, rng: np.random.Generator
     ) -> None:
         self.rng = rng
-        self._tables = [
-            _PairTable(pair, links, n_links, n_uniform)
+        self._samplers = [
+            _ViewPairSampler(pair, links, n_links, n_uniform)
             for pair, links in graph.links.items()
             if links.total > 0
         ]
-        totals = np.array([table.links.total for table in self._tables])
+        totals = np.array([sampler.links.total for sampler in self._samplers])
         self._cumulative = np.cumsum(totals / totals.sum())
 
     def __iter__(self) -> Iterator[LinkBatch]:
         while True:
             k = 0
-            if len(self._tables) > 1:
+            if len(self._samplers) > 1:
                 k = int(np.searchsorted(self._cumulative[:-1], self.rng.random()))
-            yield self._tables[k].draw(self.rng)
+            yield self._samplers[k].draw(self.rng)
 
     def each_pair(self) -> Iterator[LinkBatch]:
-        """Yield one batch for every pair that has links."""
-        for table in self._tables:
-            yield table.draw(self.rng)
+        """Yield one batch for every view pair that has links."""
+        for sampler in self._samplers:
+            yield sampler.draw(self.rng)
 
 
-class _PairTable:
-    """What drawing from one view pair needs, computed once."""
+class _ViewPairSampler:
+    """A sampler of blocks of one view pair, with all weights computed once."""
 
     def __init__(self, pair: Pair, links: Links, n_links: int, n_uniform: int) -> None:
         self.pair, self.links = pair, links
         block = n_links + n_uniform
-        self.whole = (links.shape[0] <= block, links.shape[1] <= block)
-        self.all_links = all(self.whole) and len(links) <= n_links
-        # Few links in large views: no more draws than links, but two, so that the corner exists.
+        self.complete = (links.shape[0] <= block, links.shape[1] <= block)  # all entities are taken
+        self.all_links = all(self.complete) and len(links) <= n_links
+        # No more draws than links, but at least two, for the corner's weight B / (B - 1).
         self.B = max(2, min(n_links, len(links)))
         self.U = n_uniform
-        self.corner = 0 if any(self.whole) else self.B
+        self.corner = 0 if any(self.complete) else self.B
         scale = links.total * (2 if links.within else 1)
         self.log_weight = [
             np.zeros(n, np.float32)
-            if whole
+            if complete
             else -np.log(self.B * (degree / scale) + self.U / n).astype(np.float32)
-            for n, whole, degree in zip(links.shape, self.whole, links.degrees(), strict=True)
+            for n, complete, degree in zip(links.shape, self.complete, links.degrees(), strict=True)
         ]
         self.weighted = None if links.equal_weights else _WeightedDraws(links.weights)
 
     def draw(self, rng: np.random.Generator) -> LinkBatch:
+        """Draw a batch."""
         links, B = self.links, self.B
         chosen = slice(None) if self.all_links else self._draw_links(rng)
         i, j = links.rows[chosen].astype(np.int64), links.cols[chosen].astype(np.int64)
@@ -143,7 +146,7 @@ class _PairTable:
             masked=self._masked(left, right),
             corner=self.corner,
             factor=0.5 if links.within else 1.0,
-            shared=links.within and all(self.whole),
+            shared=links.within and all(self.complete),
         )
 
     def _draw_links(self, rng: np.random.Generator) -> Index:
@@ -153,24 +156,24 @@ class _PairTable:
 
     def _side(self, side: int, ends: Index, rng: np.random.Generator) -> Side:
         n = self.links.shape[side]
-        if self.whole[side]:
+        if self.complete[side]:
             return Side(np.arange(n), self.log_weight[side], ends)
-        nodes = np.concatenate([ends, rng.integers(n, size=self.U)])
-        return Side(nodes, self.log_weight[side][nodes], np.arange(self.B))
+        entities = np.concatenate([ends, rng.integers(n, size=self.U)])
+        return Side(entities, self.log_weight[side][entities], np.arange(self.B))
 
     def _masked(self, left: Side, right: Side) -> tuple[Index, Index]:
         own = np.arange(self.corner)
         if not self.links.within:
             return own, own
-        rows, cols = _coincidences(left.nodes, right.nodes)
+        rows, cols = _coincidences(left.entities, right.entities)
         return np.concatenate([own, rows]), np.concatenate([own, cols])
 
 
 class _WeightedDraws:
-    r"""Links drawn with probability w / W, by way of E / ``RUN`` cumulative sums.
+    r"""A sampler of links with probability w / W, from E / ``RUN`` cumulative sums.
 
-    A point :math:`u W` falls on a run of links by bisection, and on one of these by adding up
-    their own weights from where the run begins.
+    Bisection finds the run of ``RUN`` links that a point :math:`u W` falls on. The weights of the
+    run, added up from its first link, give the link.
     """
 
     def __init__(self, weights: NDArray[np.float64]) -> None:
@@ -179,21 +182,22 @@ class _WeightedDraws:
         self.edges = np.concatenate([[0.0], np.cumsum(sums)])
 
     def draw(self, size: int, rng: np.random.Generator) -> Index:
-        # Always below the last edge: u < 1, but u times a tiny total may round up to the total.
+        """Draw the numbers of ``size`` links, with replacement."""
+        # Keep points below the last edge: u < 1, but u times a tiny total may round up to it.
         point = np.minimum(rng.random(size) * self.edges[-1], np.nextafter(self.edges[-1], 0))
         run = np.searchsorted(self.edges, point, side="right") - 1
         link = run[:, None] * RUN + np.arange(RUN)
         inside = self.weights[np.minimum(link, len(self.weights) - 1)]
-        inside[link >= len(self.weights)] = 0  # the last run may be shorter
+        inside[link >= len(self.weights)] = 0  # the last run may have fewer links
         np.cumsum(inside, axis=1, out=inside)
-        # Here too: the run's sum may have been rounded in another way.
+        # Keep the rest below the sum of the run, which may have been rounded differently above.
         rest = np.minimum(point - self.edges[run], np.nextafter(inside[:, -1], 0))
         drawn: Index = run * RUN + (inside <= rest[:, None]).sum(axis=1)
         return drawn
 
 
 def _coincidences(left: Index, right: Index) -> tuple[Index, Index]:
-    """All (s, t) with left[s] == right[t]."""
+    """Return all (s, t) with left[s] == right[t]."""
     order = np.argsort(right)
     first = np.searchsorted(right[order], left)
     count = np.searchsorted(right[order], left, side="right") - first

@@ -12,29 +12,32 @@ from numpy.typing import NDArray
 
 from pmvge.errors import ParameterError
 from pmvge.graph import Links, MultiViewGraph, Pair
-from pmvge.sampling.block import Index, Nodes
+from pmvge.sampling.block import Entities, Index
 
 
 @dataclass(frozen=True, eq=False)
 class PairBatch:
-    """The paper's minibatch: W' and I', by view pair."""
+    """The paper's minibatch: links W' and uniform pairs I', by view pair."""
 
     links: dict[Pair, tuple[Index, Index, NDArray[np.float32]]]  # W': rows, cols, weights
     uniform: dict[Pair, tuple[Index, Index]]  # I': rows, cols
-    tau: float  # what a term of I' counts for
+    tau: float  # the weight of a term of I'
 
     @property
-    def inputs(self) -> tuple[Nodes, ...]:
-        """The nodes to encode, of each view, each once."""
+    def inputs(self) -> tuple[Entities, ...]:
+        """The entities to encode, by view, each once."""
         return self._layout[0]
 
     @property
     def ends(self) -> dict[Pair, list[tuple[int, Index]]]:
-        """For both sides of each pair an input, and where in it the links and uniform pairs end."""
+        """For both sides of a view pair: the number of the input, and positions in it.
+
+        The positions are those of the links' ends, followed by those of the uniform pairs' ends.
+        """
         return self._layout[1]
 
     @cached_property
-    def _layout(self) -> tuple[tuple[Nodes, ...], dict[Pair, list[tuple[int, Index]]]]:
+    def _layout(self) -> tuple[tuple[Entities, ...], dict[Pair, list[tuple[int, Index]]]]:
         pairs = list(dict.fromkeys([*self.links, *self.uniform]))
         drawn: dict[str, list[Index]] = {}
         for pair in pairs:
@@ -42,17 +45,19 @@ class PairBatch:
                 parts = [part[pair][side] for part in (self.links, self.uniform) if pair in part]
                 drawn.setdefault(view, []).append(np.concatenate(parts))
         distinct: dict[str, Index] = {}
-        places: dict[str, Iterator[Index]] = {}
+        positions: dict[str, Iterator[Index]] = {}
         for view, ends in drawn.items():
-            distinct[view], place = np.unique(np.concatenate(ends), return_inverse=True)
-            places[view] = iter(np.split(place, np.cumsum([len(part) for part in ends])[:-1]))
+            distinct[view], inverse = np.unique(np.concatenate(ends), return_inverse=True)
+            positions[view] = iter(np.split(inverse, np.cumsum([len(part) for part in ends])[:-1]))
         number = {view: k for k, view in enumerate(distinct)}
-        sides = {pair: [(number[view], next(places[view])) for view in pair] for pair in pairs}
+        sides = {pair: [(number[view], next(positions[view])) for view in pair] for pair in pairs}
         return tuple(distinct.items()), sides
 
 
 class PairSampler:
-    r"""The paper's section 4.1: W' uniform from the links, I' uniform from all pair terms.
+    r"""A sampler of the paper's minibatches (section 4.1).
+
+    W' is drawn uniformly from the links, I' uniformly from all pair terms.
 
     :math:`|I'| + |W'| = m`, :math:`|I'| / |W'| = r`. With :math:`\tau = |I_n| / (r |W_n|)`, the
     default,
@@ -80,8 +85,8 @@ class PairSampler:
         self.n_uniform = m - self.n_links
         if self.n_links < 1 or self.n_uniform < 1:
             raise ParameterError(
-                f"batch_size={m} with negative_rate={r} leaves no links or no uniform pairs: "
-                f"{self.n_links} and {self.n_uniform}"
+                f"batch_size={m} with negative_rate={r} leaves no links or no uniform pairs "
+                f"({self.n_links} and {self.n_uniform}); use a larger batch_size"
             )
         rate = self.n_uniform / self.n_links
         self.tau = graph.n_terms / (rate * graph.n_links) if tau is None else tau
@@ -92,9 +97,9 @@ class PairSampler:
             drawn_terms = self.rng.integers(self._term_edges[-1], size=self.n_uniform)
             links, uniform = {}, {}
             for pair, k in _by_pair(self._pairs, self._link_edges, drawn_links):
-                table = self._links[pair]
-                rows, cols = table.rows[k].astype(np.int64), table.cols[k].astype(np.int64)
-                links[pair] = (rows, cols, table.weights[k].astype(np.float32))
+                drawn = self._links[pair]
+                rows, cols = drawn.rows[k].astype(np.int64), drawn.cols[k].astype(np.int64)
+                links[pair] = (rows, cols, drawn.weights[k].astype(np.float32))
             for pair, k in _by_pair(self._pairs, self._term_edges, drawn_terms):
                 uniform[pair] = unrank(k, self._links[pair])
             yield PairBatch(links, uniform, self.tau)
@@ -103,7 +108,7 @@ class PairSampler:
 def _by_pair(
     pairs: tuple[Pair, ...], edges: NDArray[Any], drawn: Index
 ) -> Iterator[tuple[Pair, Index]]:
-    """Split numbers drawn from all pairs together into numbers within each pair."""
+    """Yield, for each view pair, the drawn numbers that belong to it, counted within the pair."""
     owner = np.searchsorted(edges, drawn, side="right") - 1
     for p, pair in enumerate(pairs):
         mine = drawn[owner == p] - edges[p]
@@ -112,11 +117,12 @@ def _by_pair(
 
 
 def unrank(k: Index, links: Links) -> tuple[Index, Index]:
-    r"""The k-th term (i, j) of :math:`I_{de}`; within a view i < j, counted by j, then i."""
+    r"""Return the k-th term (i, j) of :math:`I_{de}`; within a view i < j, ordered by j, then i."""
     if not links.within:
         return k // links.shape[1], k % links.shape[1]
-    # j is the largest with j (j - 1) / 2 <= k. The float root of a square is exact, so never too
-    # small; where k is large, that of the k before it may be the same. Up to 3 billion nodes.
+    # j is the largest number with j (j - 1) / 2 <= k. The float root of a square is exact, and so
+    # never too small. For large k it may equal the root for the next j; the correction below holds
+    # for up to 3 billion entities.
     j = ((1 + np.sqrt(1 + 8 * k.astype(np.float64))) / 2).astype(np.int64)
     j -= j * (j - 1) // 2 > k
     return k - j * (j - 1) // 2, j

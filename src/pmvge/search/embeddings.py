@@ -36,11 +36,11 @@ class Embeddings:
         *,
         on_progress: OnProgress | None = None,
     ) -> tuple[Ids, NDArray[np.float32]]:
-        """The ids of the k vectors with the largest inner products with each query, best first.
+        """Find the k vectors with the largest inner products with each query, best first.
 
-        Returns ids and inner products, both (queries, min(k, n)). What ``exclude`` (queries, n)
-        stores an entry for is left out. If fewer than k are left, places with -inf are empty: the
-        ids there mean nothing.
+        Returns ids and inner products, both (queries, min(k, n)). The stored entries of ``exclude``
+        (queries, n) are skipped. Where fewer than k are left, the last inner products are -inf and
+        their ids are arbitrary.
         """
         positions, g = top_k(queries, self.vectors, k, exclude, on_progress=on_progress)
         return self.ids[positions], g
@@ -50,17 +50,19 @@ class Embeddings:
         parquet.write_table(self.to_arrow(), path)
 
     def to_arrow(self) -> pyarrow.Table:
-        """The columns ``id`` and ``vector``."""
+        """Return an Arrow table with the columns ``id`` and ``vector``."""
         flat = pyarrow.array(np.ascontiguousarray(self.vectors, np.float32).ravel())
         vectors = pyarrow.FixedSizeListArray.from_arrays(flat, self.vectors.shape[1])
         return pyarrow.table({"id": pyarrow.array(self.ids), "vector": vectors})
 
     @classmethod
     def load(cls, path: Path | str) -> Embeddings:
-        """Read what :meth:`save` wrote."""
+        """Read a file that :meth:`save` wrote; raise StorageError if it is not valid."""
         try:
-            with Path(path).open("rb") as stream:  # a name that is an address would be fetched
-                table = parquet.read_table(stream)
+            # A path could be a URL, which pyarrow would fetch. A Python file object would be closed
+            # by a thread of Arrow's, which aborts the process if Python is ending.
+            with pyarrow.OSFile(str(path)) as file:
+                table = parquet.read_table(file)
             ids = table.column("id").to_numpy()
             column = table.column("vector")
             width = column.type.list_size

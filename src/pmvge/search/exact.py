@@ -12,7 +12,7 @@ from scipy import sparse
 from pmvge.errors import InputError
 from pmvge.progress import OnProgress
 
-TILE = 1 << 24  # similarities held at once
+MAX_SCORES = 1 << 24  # scores held at once
 
 
 def top_k(
@@ -23,36 +23,37 @@ def top_k(
     *,
     on_progress: OnProgress | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Exact maximum inner product search, tiled over queries and candidates.
+    """Find the candidates with the largest inner products, exactly.
 
-    Either may be a memory map: a tile of it is held at a time.
+    Queries and candidates may be memory maps: they are read tile by tile.
 
-    Returns positions and inner products, (queries, min(k, candidates)), best first; of equal ones
-    the earlier candidate comes first. Entries that ``exclude`` (queries, candidates) stores, zeros
-    too, are never returned; where too few are left, the last places are -1, with -inf.
+    Returns positions and inner products, both (queries, min(k, candidates)), best first; ties are
+    in the order of the candidates. The stored entries of ``exclude`` (queries, candidates), zeros
+    included, are never returned. Where fewer than k candidates are left, the last positions are -1
+    and their inner products -inf.
     """
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise InputError(f"k must be a positive integer, got {k!r}")
+        raise InputError(f"k: expected a positive integer, got {k!r}")
     if np.ndim(queries) != 2 or np.shape(queries)[1] != np.shape(candidates)[1]:
         raise InputError(
             f"queries: expected shape (n, {np.shape(candidates)[1]}), got {np.shape(queries)}"
         )
     shape = (len(queries), len(candidates))
     if exclude is not None and (not sparse.issparse(exclude) or exclude.shape != shape):
-        came = exclude.shape if sparse.issparse(exclude) else type(exclude).__name__
-        raise InputError(f"exclude: expected a sparse matrix of shape {shape}, got {came}")
+        found = exclude.shape if sparse.issparse(exclude) else type(exclude).__name__
+        raise InputError(f"exclude: expected a sparse matrix of shape {shape}, got {found}")
     left_out = None if exclude is None else sparse.csr_array(exclude)
     n, m = shape
     k = min(int(k), m)
     at, g = np.empty((n, k), np.int64), np.empty((n, k), np.float32)
     best_at, best_g = torch.from_numpy(at), torch.from_numpy(g)
-    width = max(1, k, min(m, 1 << 16))  # no less than k: the first tile fills all places
-    height = max(1, TILE // width)
-    for first in range(0, m, width):  # outermost: each candidate is read once
-        C = _single(candidates[first : first + width])
+    width = max(1, k, min(m, 1 << 16))  # at least k: the first tile fills all k positions
+    height = max(1, MAX_SCORES // width)
+    for first in range(0, m, width):  # the outer loop: each candidate is read once
+        C = _float32(candidates[first : first + width])
         for start in range(0, n, height):
             rows = slice(start, min(start + height, n))
-            tile = _single(queries[rows]) @ C.T
+            tile = _float32(queries[rows]) @ C.T
             if left_out is not None:
                 gone = left_out[rows, first : first + width].tocoo()
                 tile[gone.row.astype(np.int64), gone.col.astype(np.int64)] = -torch.inf
@@ -69,19 +70,19 @@ def top_k(
     return at, g
 
 
-def _single(part: NDArray[Any]) -> torch.Tensor:
-    """Some rows in float32. They are copied only if they are something else, or read-only."""
+def _float32(part: NDArray[Any]) -> torch.Tensor:
+    """Return rows as a float32 tensor, without a copy if they are float32 and writable."""
     rows = np.asarray(part, np.float32, order="C")
     return torch.from_numpy(rows if rows.flags.writeable else rows.copy())
 
 
 def _leading(g: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The k largest of each row in order, ties by position."""
+    """Return the k largest of each row in descending order, ties by position."""
     if g.shape[1] <= k:
         values, order = torch.sort(g, dim=1, descending=True, stable=True)
         return values, order
     values, order = torch.topk(g, k + 1, dim=1)
-    # topk picks any of equal values: redo the rows where that may show, at the border too.
+    # topk breaks ties arbitrarily: sort rows that have ties, including one at the cut-off.
     tied = (values[:, 1:] == values[:, :-1]).any(1)
     values, order = values[:, :k], order[:, :k]
     if tied.any():

@@ -7,27 +7,30 @@ import math
 import torch
 from torch import nn
 
-# Where the learned scale of ``cosine`` starts: low, to claim nothing before it is learned.
-FIRST_SCALE = 2.0
-# Its logarithm learns this much faster than a weight: strong signals need large scales.
-HASTE = 10.0
+INITIAL_SCALE = 2.0  # small: training starts near uniform similarity
+# The learning rate of log s, as a multiple of that of the weights: strong signals need a large s.
+SCALE_LR_MULTIPLIER = 10.0
 
 
 class Cosine(nn.Module):
-    r""":math:`g = s \cos(f(x), f(x'))` with one learned :math:`s > 0` for the whole space.
+    r""":math:`g = s \cos(f(x), f(x'))` with one learned :math:`s > 0` for all views.
 
-    The embedding is :math:`y = \sqrt s\, f / |f|`, so that :math:`\langle y, y' \rangle = g`.
+    The vector is :math:`y = \sqrt s\, f / |f|`, so that :math:`\langle y, y' \rangle = g`.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.theta = nn.Parameter(torch.tensor(math.log(FIRST_SCALE) / HASTE))  # log s = 10 theta
+        # log s = 10 theta
+        self.theta = nn.Parameter(torch.tensor(math.log(INITIAL_SCALE) / SCALE_LR_MULTIPLIER))
 
     def forward(self, f: torch.Tensor) -> torch.Tensor:
-        """Return f on the sphere of radius sqrt(s)."""
-        return nn.functional.normalize(f, dim=-1) * torch.exp(0.5 * HASTE * self.theta)
+        """Return f scaled to norm sqrt(s)."""
+        return nn.functional.normalize(f, dim=-1) * self._radius()
 
-    def in_place(self, f: torch.Tensor) -> torch.Tensor:
-        """The same, without gradients and in the memory of f."""
+    def forward_in_place(self, f: torch.Tensor) -> torch.Tensor:
+        """Compute ``forward`` without gradients; overwrites ``f``."""
         norm = torch.linalg.vector_norm(f, dim=-1, keepdim=True).clamp_min_(1e-12)
-        return f.mul_(torch.exp(0.5 * HASTE * self.theta) / norm)
+        return f.mul_(self._radius() / norm)
+
+    def _radius(self) -> torch.Tensor:
+        return torch.exp(0.5 * SCALE_LR_MULTIPLIER * self.theta)

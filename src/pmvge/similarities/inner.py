@@ -10,9 +10,9 @@ class Inner(nn.Module):
     r"""The paper's :math:`g = \langle f(x), f(x') \rangle`."""
 
     def forward(self, f: torch.Tensor) -> torch.Tensor:
-        """Return f itself."""
+        """Return f unchanged."""
         return f
 
-    def in_place(self, f: torch.Tensor) -> torch.Tensor:
-        """The same, of numbers that nobody needs any more."""
+    def forward_in_place(self, f: torch.Tensor) -> torch.Tensor:
+        """Compute ``forward`` without gradients; may overwrite ``f``."""
         return f

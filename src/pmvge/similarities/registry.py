@@ -1,8 +1,8 @@
-r"""Similarities of the shared space.
+r"""The registry of similarities.
 
-A similarity maps what an encoder puts out to the vector y whose plain inner products are the
-model's :math:`g_{ij} = \langle y_i, y_j \rangle`. So every pair of views is compared in the same
-way, and whatever is learned here is part of the embedding.
+A similarity maps the output of an encoder to a vector y, such that the model's similarity is the
+inner product :math:`g_{ij} = \langle y_i, y_j \rangle` for every pair of views. Parameters that a
+similarity learns are part of y.
 """
 
 from __future__ import annotations
@@ -15,5 +15,5 @@ SIMILARITIES: dict[str, type[Inner] | type[Cosine]] = {"inner": Inner, "cosine":
 
 
 def build_similarity(name: str) -> Inner | Cosine:
-    """The similarity of that name."""
+    """Return a new similarity of that name; raise ParameterError if it is unknown."""
     return SIMILARITIES[choose("similarity", name, SIMILARITIES)]()

@@ -1,7 +1,7 @@
-"""Files, databases and data frames to graphs, and later tables to rows of the same kind."""
+"""Graphs from files, databases and data frames, and new rows and links for a fitted model."""
 
-from pmvge.tables.columns.blocks import Notes
-from pmvge.tables.columns.learned import check_learned
+from pmvge.tables.columns.encodings import Notes
+from pmvge.tables.columns.saved import check_saved_tables
 from pmvge.tables.guessing.sketch import Sketch, sketch_project
 from pmvge.tables.new_tables import link_pairs, pair_of, read_labels, read_links, read_rows, rows_of
 from pmvge.tables.on_disk.mapped import open_features
@@ -11,13 +11,12 @@ from pmvge.tables.project import (
     LinkTable,
     Project,
     ViewTable,
-    parse_toml,
-    read_project,
     share_links,
 )
+from pmvge.tables.project_file import parse_toml, read_project
 from pmvge.tables.reading import DroppedRows, Tables, graph_from_frames, read_graph, read_tables
 from pmvge.tables.sources.source import Source
-from pmvge.tables.writing import folded, project_text
+from pmvge.tables.writing import fold_columns, project_text
 
 __all__ = [
     "DroppedRows",
@@ -29,9 +28,9 @@ __all__ = [
     "Source",
     "Tables",
     "ViewTable",
-    "check_learned",
+    "check_saved_tables",
     "features_from_parquet",
-    "folded",
+    "fold_columns",
     "graph_from_frames",
     "ids_from_parquet",
     "link_pairs",

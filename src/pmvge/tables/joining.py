@@ -1,4 +1,4 @@
-"""Link tables to links: ids are joined with those of the views, and what cannot be is counted."""
+"""Join link tables with the ids of views, and count the rows that are dropped."""
 
 from __future__ import annotations
 
@@ -10,20 +10,26 @@ import numpy as np
 import pyarrow
 from numpy.typing import NDArray
 
-from pmvge.errors import TableError, cut, short
+from pmvge.errors import TableError, short, truncate
 from pmvge.graph import Ids
-from pmvge.tables.columns.casts import as_id, check_column
+from pmvge.tables.columns.casts import cast_id, check_column
 from pmvge.tables.project import LinkTable
-from pmvge.tables.sources.workbench import apart, ask, literal, quoted, readable
+from pmvge.tables.sources.connection import (
+    fetch_all,
+    hex_name,
+    quote_ident,
+    quote_literal,
+    table_errors,
+)
 
 Triple = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
-# The first of these that is true of a row is why it is dropped.
+# Reasons to drop a row, in this order: the first that applies is counted.
 REASONS = ("null id", "unknown id", "no weight", "zero weight", "self-link")
 
 
 @dataclass(frozen=True)
 class IdTable:
-    """The ids of a view on the workbench: a table with the column ``id``; rows are positions."""
+    """A table of the connection with the ids of a view in column ``id``, in order of position."""
 
     view: str
     name: str
@@ -31,28 +37,30 @@ class IdTable:
 
 
 @dataclass(frozen=True)
-class Joined:
-    """What became of the rows of one link table."""
+class JoinSummary:
+    """The numbers of rows of a link table, in total and dropped."""
 
     pair: tuple[str, str]
     rows: int
-    dropped: Mapping[str, int]  # reason to rows
-    strangers: Mapping[str, tuple[str, ...]]  # view to a few ids that it does not have
+    dropped: Mapping[str, int]  # reason -> number of rows
+    unknown_ids: Mapping[str, tuple[str, ...]]  # view -> a few ids that it does not have
 
     def __str__(self) -> str:
-        counts = ", ".join(f"{n:,} with {_A[reason]}" for reason, n in self.dropped.items())
-        some = "; ".join(
-            f"not in {view!r}: {', '.join(ids)}" for view, ids in self.strangers.items() if ids
+        counts = ", ".join(
+            f"{n:,} with {_DESCRIPTIONS[reason]}" for reason, n in self.dropped.items()
         )
-        lost = sum(self.dropped.values())
-        how = "MOST ROWS DROPPED, " if lost > self.rows / 2 else ""
+        examples = "; ".join(
+            f"not in {view!r}: {', '.join(ids)}" for view, ids in self.unknown_ids.items() if ids
+        )
+        n_dropped = sum(self.dropped.values())
+        warning = "MOST ROWS DROPPED, " if n_dropped > self.rows / 2 else ""
         return (
-            f"links {','.join(self.pair)}: {how}{lost:,} of {self.rows:,} rows dropped: {counts}"
-            + (f" ({some})" if some else "")
+            f"links {','.join(self.pair)}: {warning}{n_dropped:,} of {self.rows:,} rows dropped: "
+            f"{counts}" + (f" ({examples})" if examples else "")
         )
 
 
-_A = {
+_DESCRIPTIONS = {
     "null id": "an empty id",
     "unknown id": "an unknown id",
     "no weight": "no weight",
@@ -62,10 +70,10 @@ _A = {
 
 
 def register_ids(db: duckdb.DuckDBPyConnection, view: str, ids: Ids) -> IdTable:
-    """Put the ids of a view onto the workbench, in their order."""
-    name = f"ids of {apart(view)}"
+    """Copy the ids of a view into a table of the connection, in their order."""
+    name = f"ids of {hex_name(view)}"
     db.register("given ids", pyarrow.table({"id": pyarrow.array(ids)}))
-    db.execute(f'CREATE TEMP TABLE {quoted(name)} AS SELECT id FROM "given ids"')
+    db.execute(f'CREATE TEMP TABLE {quote_ident(name)} AS SELECT id FROM "given ids"')
     db.unregister("given ids")
     return IdTable(view, name, "BIGINT" if ids.dtype.kind in "iu" else "VARCHAR")
 
@@ -77,19 +85,24 @@ def join_links(
     table: LinkTable,
     left: IdTable,
     right: IdTable,
-) -> tuple[Triple, Joined]:
-    """Positions and weights of the links in a raw table, one entry for each pair of ids."""
+) -> tuple[Triple, JoinSummary]:
+    """Return the links of a staged table, (rows, cols, weights), and a summary of dropped rows.
+
+    There is one entry per pair of ids. Raise TableError if a weight is not a number >= 0, or if no
+    row can be used.
+    """
     where = f"links {left.view},{right.view} ({table.source})"
     columns = table.columns or ("", "")
     for column in (*columns, *([table.weight] if table.weight else [])):
         check_column(where, column, types)
     weight = _weight(db, where, raw, types, table)
-    a, b = (quoted(column) for column in columns)
+    a, b = (quote_ident(column) for column in columns)
     i, j = (
-        as_id(column, types, side.type) for column, side in zip(columns, (left, right), strict=True)
+        cast_id(column, types, side.type)
+        for column, side in zip(columns, (left, right), strict=True)
     )
     same = "l.rowid = r.rowid" if left.view == right.view else "false"
-    with readable(where):
+    with table_errors(where):
         db.execute(
             f"""CREATE OR REPLACE TEMP TABLE joined AS
             SELECT l.rowid AS i, r.rowid AS j, w, a, b, CASE
@@ -99,12 +112,15 @@ def join_links(
                 WHEN w = 0 THEN 'zero weight'
                 WHEN {same} THEN 'self-link'
                 END AS reason
-            FROM (SELECT {a} AS a, {b} AS b, {i} AS i, {j} AS j, {weight} AS w FROM {quoted(raw)}) t
-            LEFT JOIN {quoted(left.name)} l ON t.i = l.id
-            LEFT JOIN {quoted(right.name)} r ON t.j = r.id"""
+            FROM (
+                SELECT {a} AS a, {b} AS b, {i} AS i, {j} AS j, {weight} AS w
+                FROM {quote_ident(raw)}
+            ) t
+            LEFT JOIN {quote_ident(left.name)} l ON t.i = l.id
+            LEFT JOIN {quote_ident(right.name)} r ON t.j = r.id"""
         )
-        joined = _account(db, where, left, right)
-        # A sum of fractions depends on their order; that of the rows shall not matter.
+        summary = _summarize(db, where, left, right)
+        # A sum of floats depends on their order: sort, so that the order of rows does not matter.
         total = "sum(w ORDER BY w)" if table.weight else "sum(w)"
         aggregate = {"sum": total, "count": "count(*)", "max": "max(w)"}[table.aggregate]
         links = db.sql(
@@ -113,7 +129,7 @@ def join_links(
         ).fetchnumpy()
         db.execute("DROP TABLE joined")
     rows, cols, weights = (np.asarray(links[key]) for key in ("i", "j", "w"))
-    return (rows.astype(np.int64), cols.astype(np.int64), weights.astype(np.float64)), joined
+    return (rows.astype(np.int64), cols.astype(np.int64), weights.astype(np.float64)), summary
 
 
 def _weight(
@@ -123,19 +139,19 @@ def _weight(
     types: Mapping[str, str],
     table: LinkTable,
 ) -> str:
-    """The SQL of the weight, after a look at whether all of them are numbers >= 0."""
+    """Return the SQL of the weight; raise TableError if a weight is not a number >= 0."""
     if table.weight is None or table.aggregate == "count":
         return "1.0"
-    name = quoted(table.weight)
+    name = quote_ident(table.weight)
     number = f"TRY_CAST({name} AS DOUBLE)"
-    with readable(where):
+    with table_errors(where):
         for condition, expected in (
             (f"{name} IS NOT NULL AND {number} IS NULL", "numbers"),
             (f"{number} < 0", "weights >= 0"),
             (f"isinf({number})", "finite weights"),
         ):
-            query = f"SELECT count(*), min({name}) FROM {quoted(raw)} WHERE {condition}"
-            ((count, example),) = ask(db, query)
+            query = f"SELECT count(*), min({name}) FROM {quote_ident(raw)} WHERE {condition}"
+            ((count, example),) = fetch_all(db, query)
             if count:
                 raise TableError(
                     f"{where}: weight column {table.weight!r}: expected {expected}, but {count:,} "
@@ -144,16 +160,20 @@ def _weight(
     return f"CASE WHEN NOT isnan({number}) THEN {number} END"
 
 
-def _account(db: duckdb.DuckDBPyConnection, where: str, left: IdTable, right: IdTable) -> Joined:
-    counts: dict[str | None, int] = dict(ask(db, "SELECT reason, count(*) FROM joined GROUP BY 1"))
+def _summarize(
+    db: duckdb.DuckDBPyConnection, where: str, left: IdTable, right: IdTable
+) -> JoinSummary:
+    counts: dict[str | None, int] = dict(
+        fetch_all(db, "SELECT reason, count(*) FROM joined GROUP BY 1")
+    )
     total, kept = sum(counts.values()), counts.pop(None, 0)
     dropped = {str(reason): counts[reason] for reason in REASONS if reason in counts}
     if not total:
         raise TableError(f"{where}: the table has no rows")
-    strangers = {
+    unknown_ids = {
         side.view: tuple(
             _one_line(row[0])
-            for row in ask(
+            for row in fetch_all(
                 db,
                 f"SELECT DISTINCT CAST({column} AS VARCHAR) AS id FROM joined "
                 f"WHERE reason = 'unknown id' AND {position} IS NULL ORDER BY 1 LIMIT 3",
@@ -161,25 +181,27 @@ def _account(db: duckdb.DuckDBPyConnection, where: str, left: IdTable, right: Id
         )
         for side, column, position in ((left, "a", "i"), (right, "b", "j"))
     }
-    joined = Joined((left.view, right.view), total, dropped, strangers)
+    summary = JoinSummary((left.view, right.view), total, dropped, unknown_ids)
     if not kept:
         raise TableError(
-            f"{where}: none of its {total:,} rows is a link: {_why(db, joined, left, right)}"
+            f"{where}: none of its {total:,} rows can be used: {_explain(db, summary, left, right)}"
         )
-    return joined
+    return summary
 
 
 def _one_line(value: object) -> str:
-    return cut(" ".join(str(value).splitlines()))
+    return truncate(" ".join(str(value).splitlines()))
 
 
-def _why(db: duckdb.DuckDBPyConnection, joined: Joined, left: IdTable, right: IdTable) -> str:
-    """The reasons, with three ids of each side where they do not meet."""
-    told = [f"{n:,} with {_A[reason]}" for reason, n in joined.dropped.items()]
+def _explain(
+    db: duckdb.DuckDBPyConnection, summary: JoinSummary, left: IdTable, right: IdTable
+) -> str:
+    """Return why no row can be used, with three ids of the view and the links if they differ."""
+    parts = [f"{n:,} with {_DESCRIPTIONS[reason]}" for reason, n in summary.dropped.items()]
     for side in dict.fromkeys((left, right)):
-        if joined.strangers[side.view]:
-            query = f"SELECT CAST(id AS VARCHAR) FROM {quoted(side.name)} ORDER BY id LIMIT 3"
-            ours = ", ".join(literal(_one_line(row[0])) for row in ask(db, query))
-            theirs = ", ".join(map(literal, joined.strangers[side.view]))
-            told.append(f"view {side.view!r} has ids like {ours}, the links have {theirs}")
-    return "; ".join(told)
+        if summary.unknown_ids[side.view]:
+            query = f"SELECT CAST(id AS VARCHAR) FROM {quote_ident(side.name)} ORDER BY id LIMIT 3"
+            known = ", ".join(quote_literal(_one_line(row[0])) for row in fetch_all(db, query))
+            unknown = ", ".join(map(quote_literal, summary.unknown_ids[side.view]))
+            parts.append(f"view {side.view!r} has ids like {known}, the links have {unknown}")
+    return "; ".join(parts)

@@ -1,4 +1,4 @@
-"""Tables that come later, read as those of the training were: new rows, links of known ids."""
+"""Read new tables with the column descriptions of a fitted model: rows, links, labels."""
 
 from __future__ import annotations
 
@@ -10,56 +10,65 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pmvge.errors import TableError
+from pmvge.errors import TableError, choose
 from pmvge.graph import Features, Ids, Links, Pair, parse_links
-from pmvge.tables.columns.blocks import Notes
-from pmvge.tables.columns.casts import as_id, check_casts, check_column, id_type, typed
-from pmvge.tables.columns.recipe import Recipe, batches
-from pmvge.tables.joining import Joined, join_links, register_ids
+from pmvge.tables.columns.casts import cast_id, check_casts, check_column, id_type, select_typed
+from pmvge.tables.columns.encodings import Notes
+from pmvge.tables.columns.recipe import Recipe, fetch_batches
+from pmvge.tables.joining import JoinSummary, join_links, register_ids
 from pmvge.tables.project import LinkTable
+from pmvge.tables.sources.connection import connect, quote_ident, table_errors
 from pmvge.tables.sources.source import as_source
 from pmvge.tables.sources.staging import stage
-from pmvge.tables.sources.workbench import quoted, readable, workbench
 
-Known = Mapping[str, Any] | None  # a model's ``tables_``
+SavedTables = Mapping[str, Any] | None  # ``PMvGE.tables_``; None: not fitted to tables
 
 
 def read_rows(
-    tables: Known, view: str, source: Any, *, notes: Notes | None = None, folder: Path | None = None
+    tables: SavedTables,
+    view: str,
+    source: Any,
+    *,
+    notes: Notes | None = None,
+    folder: Path | None = None,
 ) -> Iterator[tuple[Ids, Features | None]]:
-    """Ids and features of the rows of a raw table, some thousands at a time, in their order.
+    """Yield ids and features of the rows of a table, in batches, in their order.
 
-    Features are None for a view that had none in training: then the ids are all there is. A table
-    without the id column gets row numbers for ids. ``notes`` counts missing and unseen values.
+    ``tables`` is ``model.tables_`` (or ``graph.tables``), ``source`` a file name or a data frame.
+    Features are None for a view that had none in training. Rows of a table without the id column
+    get row numbers as ids. ``notes`` counts missing and unseen values. Raise TableError if a column
+    is missing or a value is not of its kind.
     """
     known = _view(tables, view)
-    recipe = None if known["recipe"] is None else Recipe.from_plain(known["recipe"])
+    recipe = None if known["recipe"] is None else Recipe.from_dict(known["recipe"])
     table = as_source(source)
     where = f"view {view} ({table})"
     base = folder or Path()
-    with workbench(base) as db:
+    with connect(base) as db:
         types = stage(db, "raw", table, base)
-        with readable(where):
+        with table_errors(where):
             column = _id_column(where, known["id"], recipe, types)
             if column is None:
                 others = ["row_number() OVER () - 1 AS id"]
                 if notes is not None:
                     notes[str(known["id"]), "numbered"] += 1
             else:
-                ours = known.get("ids") == "text"  # then 12 is '12', among whatever else
-                kind = "VARCHAR" if ours else id_type(db, [("raw", column, types)])
-                others = [f"{as_id(column, types, kind)} AS id"]
+                as_text = known.get("ids") == "text"  # an integer id, 12, is '12' then
+                kind = "VARCHAR" if as_text else id_type(db, [("raw", column, types)])
+                others = [f"{cast_id(column, types, kind)} AS id"]
             kinds = {} if recipe is None else recipe.kinds
             for needed in kinds:
                 check_column(where, needed, types)
             check_casts(db, where, "raw", kinds, types)
             counted: Notes = Notes() if notes is None else notes
             start = 0
-            with typed(db, "raw", others, kinds, types) as rows:
-                for batch in batches(db, rows):
+            with select_typed(db, "raw", others, kinds, types) as rows:
+                for batch in fetch_batches(db, rows):
                     ids = batch["id"]
                     if ids.null_count:
-                        raise TableError(f"{where}: row {start + 1} or a later one has an empty id")
+                        raise TableError(
+                            f"{where}: a row from number {start + 1} on has an empty id"
+                        )
                     start += len(ids)
                     values = ids.to_numpy(zero_copy_only=False)
                     values = values.astype(str) if values.dtype == object else values
@@ -68,10 +77,11 @@ def read_rows(
             raise TableError(f"{where}: the table has no rows")
 
 
-def rows_of(tables: Known, view: str, source: Any) -> tuple[Ids, Features | None]:
-    """Ids and features of all rows of a raw table: what ``model.embed(view, ...)`` takes.
+def rows_of(tables: SavedTables, view: str, source: Any) -> tuple[Ids, Features | None]:
+    """Return ids and features of all rows of a table, as ``model.embed(view, ...)`` takes them.
 
-    ``tables`` is ``model.tables_`` (or ``graph.tables``), ``source`` a file name or a frame.
+    ``tables`` is ``model.tables_`` (or ``graph.tables``), ``source`` a file name or a data frame.
+    Features are None for a view that had none in training.
     """
     parts = list(read_rows(tables, view, source))
     ids = np.concatenate([part for part, _ in parts])
@@ -84,9 +94,17 @@ def rows_of(tables: Known, view: str, source: Any) -> tuple[Ids, Features | None
 
 
 def read_links(
-    tables: Known, ids: Mapping[str, Ids], pair: Pair, source: Any, *, folder: Path | None = None
-) -> tuple[Links, Joined]:
-    """Links between known ids from a table with the columns of the training's link table."""
+    tables: SavedTables,
+    ids: Mapping[str, Ids],
+    pair: Pair,
+    source: Any,
+    *,
+    folder: Path | None = None,
+) -> tuple[Links, JoinSummary]:
+    """Return links between known ids, from a table with the columns of the training link table.
+
+    Also return a summary of the rows that were dropped.
+    """
     described = _links(tables, pair)
     table = LinkTable(
         as_source(source),
@@ -97,92 +115,93 @@ def read_links(
     )
     a, b = described["pair"]
     base = folder or Path()
-    with workbench(base) as db:
+    with connect(base) as db:
         types = stage(db, "raw", table.source, base)
         left = register_ids(db, a, ids[a])
         right = left if a == b else register_ids(db, b, ids[b])
-        triple, joined = join_links(db, "raw", types, table, left, right)
+        triple, summary = join_links(db, "raw", types, table, left, right)
     where = f"links {a},{b} ({table.source})"
     shape = (len(ids[a]), len(ids[b]))
-    return parse_links(where, triple, shape, a == b, described["symmetrize"]), joined
+    return parse_links(where, triple, shape, a == b, described["symmetrize"]), summary
 
 
 def read_labels(
-    tables: Known, ids: Mapping[str, Ids], view: str, source: Any, column: str
+    tables: SavedTables, ids: Mapping[str, Ids], view: str, source: Any, column: str
 ) -> NDArray[Any]:
-    """A column of a table as one text for each known id of a view ("" where it has none)."""
+    """Return a column of a table as one string per known id of a view, "" where it has no value."""
     known = _view(tables, view)
     table = as_source(source)
     where = f"labels of {view} ({table})"
-    with workbench(Path()) as db:
+    with connect(Path()) as db:
         types = stage(db, "raw", table, Path())
         key = check_column(where, str(known["id"] or next(iter(types))), types)
         check_column(where, column, types)
         side = register_ids(db, view, ids[view])
-        with readable(where):
+        with table_errors(where):
             found = db.sql(
-                f"SELECT l.rowid AS at, CAST({quoted(column)} AS VARCHAR) AS label FROM raw "
-                f"JOIN {quoted(side.name)} l ON {as_id(key, types, side.type)} = l.id "
+                f"SELECT l.rowid AS at, CAST({quote_ident(column)} AS VARCHAR) AS label FROM raw "
+                f"JOIN {quote_ident(side.name)} l ON {cast_id(key, types, side.type)} = l.id "
                 "ORDER BY 1, 2"
             ).to_arrow_table()
     if not len(found):
-        raise TableError(f"{where}: none of its {key!r} is an id of the view")
+        raise TableError(f"{where}: no value of {key!r} is an id of the view")
     labels = np.full(len(ids[view]), "", dtype=object)
     labels[found["at"].to_numpy()] = [label or "" for label in found["label"].to_pylist()]
     return labels.astype(str)
 
 
-def pair_of(tables: Known, source: Any) -> Pair:
-    """The one view pair whose link table had columns that this table has."""
+def pair_of(tables: SavedTables, source: Any) -> Pair:
+    """Return the view pair whose training link table has the same columns as a table.
+
+    Raise TableError if there is none, or more than one.
+    """
     table = as_source(source)
-    with workbench(Path()) as db:
+    with connect(Path()) as db:
         types = stage(db, "raw", table, Path())
-    able = [
+    candidates = [
         (str(entry["pair"][0]), str(entry["pair"][1]))
-        for entry in _known(tables)["links"]
+        for entry in _require_tables(tables)["links"]
         if {*entry["columns"], *([entry["weight"]] if entry["weight"] else [])} <= set(types)
     ]
-    if len(able) != 1:
-        listed = " or ".join(",".join(pair) for pair in able or link_pairs(tables))
-        raise TableError(f"{table}: links of which views? Say --pair {listed}")
-    return able[0]
+    if len(candidates) != 1:
+        listed = " or ".join(",".join(pair) for pair in candidates or link_pairs(tables))
+        raise TableError(f"{table}: its columns do not identify the views; pass --pair {listed}")
+    return candidates[0]
 
 
-def link_pairs(tables: Known) -> list[Pair]:
-    """The view pairs whose link tables the model knows."""
-    return [(a, b) for a, b in (entry["pair"] for entry in _known(tables)["links"])]
+def link_pairs(tables: SavedTables) -> list[Pair]:
+    """Return the view pairs of the training link tables."""
+    return [(a, b) for a, b in (entry["pair"] for entry in _require_tables(tables)["links"])]
 
 
-def _known(tables: Known) -> Mapping[str, Any]:
+def _require_tables(tables: SavedTables) -> Mapping[str, Any]:
     if tables is None:
         raise TableError(
-            "this model was not fitted to tables, so it does not know what columns mean; "
-            "give it rows as in training"
+            "this model was not fitted to tables, so it has no column descriptions; "
+            "pass arrays as in training"
         )
     return tables
 
 
-def _view(tables: Known, view: str) -> Mapping[str, Any]:
-    views: Mapping[str, Any] = _known(tables)["views"]
-    if view not in views:
-        raise TableError(f"unknown view {view!r}: expected one of {', '.join(map(repr, views))}")
-    found: Mapping[str, Any] = views[view]
+def _view(tables: SavedTables, view: str) -> Mapping[str, Any]:
+    views: Mapping[str, Any] = _require_tables(tables)["views"]
+    found: Mapping[str, Any] = views[choose("view", view, views, error=TableError)]
     return found
 
 
-def _links(tables: Known, pair: Pair) -> Mapping[str, Any]:
-    for entry in _known(tables)["links"]:
+def _links(tables: SavedTables, pair: Pair) -> Mapping[str, Any]:
+    for entry in _require_tables(tables)["links"]:
         if tuple(entry["pair"]) in (pair, pair[::-1]):
             found: Mapping[str, Any] = entry
             return found
-    listed = " or ".join(",".join(entry["pair"]) for entry in _known(tables)["links"])
+    listed = " or ".join(",".join(entry["pair"]) for entry in _require_tables(tables)["links"])
     raise TableError(f"no link table of {','.join(pair)} in training: expected {listed}")
 
 
 def _id_column(
     where: str, wanted: str | None, recipe: Recipe | None, types: Mapping[str, str]
 ) -> str | None:
-    """The id column of a later table; None for none, which rows with features may go without."""
+    """Return the id column of a new table; None if it has none and the view has features."""
     if wanted in types:
         return wanted
     if recipe is not None:

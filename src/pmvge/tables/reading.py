@@ -1,4 +1,4 @@
-"""Tables to a graph, and later tables to rows of the same kind."""
+"""Read all tables of a project into a graph."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from pmvge.errors import GraphError, TableError
 from pmvge.graph import MultiViewGraph, Pair, check_pairs, parse_links
-from pmvge.tables.guessing.guess import complete, raw_links, raw_view
-from pmvge.tables.joining import Joined, Triple, join_links
-from pmvge.tables.on_disk.spill import spill_folder
-from pmvge.tables.project import LinkTable, Project, ViewTable, read_project
-from pmvge.tables.sources.staging import stage
-from pmvge.tables.sources.workbench import workbench
-from pmvge.tables.views import View, collect_ids, places_of, read_view, stage_view
+from pmvge.tables.guessing.guess import complete_project
+from pmvge.tables.joining import JoinSummary, Triple, join_links
+from pmvge.tables.on_disk.feature_cache import make_spill_folder
+from pmvge.tables.project import LinkTable, Project, ViewTable
+from pmvge.tables.project_file import read_project
+from pmvge.tables.sources.connection import connect
+from pmvge.tables.sources.staging import raw_links_name, raw_view_name, stage
+from pmvge.tables.views import View, collect_ids, feature_caches, read_view, stage_view
 
 
 class DroppedRows(UserWarning):
@@ -29,50 +30,51 @@ class DroppedRows(UserWarning):
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """A graph, with what was noticed on the way to it."""
+    """A graph read from tables, with labels, and counts of dropped rows and missing values."""
 
     graph: MultiViewGraph
-    labels: Mapping[str, Mapping[str, NDArray[Any]]]  # {view: {column: one text per node}}
-    joined: Mapping[Pair, Joined]  # what became of each link table
-    missing: Mapping[str, Mapping[str, int]]  # {view: {column: values filled in}}
-    project: Project  # what was read, with what was guessed
+    labels: Mapping[str, Mapping[str, NDArray[Any]]]  # {view: {column: one string per entity}}
+    joined: Mapping[Pair, JoinSummary]  # rows of each link table, in total and dropped
+    missing: Mapping[str, Mapping[str, int]]  # {view: {column: missing values}}
+    project: Project  # with guessed columns filled in
 
     def notes(self) -> list[str]:
-        """What a user should know about rows that were dropped and values that were missing."""
-        said = [str(joined) for joined in self.joined.values() if joined.dropped]
+        """Return messages for the user about dropped rows and missing values."""
+        messages = [str(joined) for joined in self.joined.values() if joined.dropped]
         for view, columns in self.missing.items():
             counts = ", ".join(f"{column!r} {n:,}" for column, n in columns.items())
-            said.append(f"view {view}: missing values, filled in or counted as none: {counts}")
-        return said
+            messages.append(f"view {view}: missing values, filled in or left empty: {counts}")
+        return messages
 
 
 def read_graph(
     path: str | Path, *, strict: bool = False, spill: str | Path | None = None
 ) -> MultiViewGraph:
-    """The graph that a project file describes.
+    """Return the graph of a project file.
 
-    Rows of link tables that cannot be used (ids that are empty or unknown, weights of zero,
-    self-links) are dropped with a warning; ``strict`` makes them an error. ``spill`` is as in
-    :func:`read_tables`.
+    Rows of link tables that cannot be used (empty or unknown ids, missing or zero weights,
+    self-links) are dropped with a :class:`DroppedRows` warning; with ``strict`` they raise
+    TableError. ``spill`` is as in :func:`read_tables`.
     """
-    return _warned(read_tables(read_project(path), strict=strict, spill=spill))
+    return _warn_dropped(read_tables(read_project(path), strict=strict, spill=spill))
 
 
 def graph_from_frames(
     views: Mapping[str, Any], links: Mapping[Pair, Any], *, strict: bool = False
 ) -> MultiViewGraph:
-    """A graph from pandas, polars or Arrow tables in memory.
+    """Return a graph from pandas, polars or Arrow tables in memory.
 
     Parameters
     ----------
     views
-        ``{name: table}``. A table is a frame, whose id and features are guessed as ``pmvge init``
-        does, or a :class:`ViewTable` that says which they are. None: a view without features,
-        whose ids are those that the link tables name.
+        ``{name: table}``. A table is a data frame, whose id and features are guessed as in
+        ``pmvge init``, or a :class:`ViewTable` that names them. None: a view without features,
+        whose ids are those in the link tables.
     links
-        ``{(name, name): table}``, a frame, or a :class:`LinkTable`.
+        ``{(name, name): table}``. A table is a data frame or a :class:`LinkTable`.
     strict
-        Rows of link tables that cannot be used are an error; else they are dropped, with a warning.
+        Raise TableError for rows of link tables that cannot be used, instead of dropping them with
+        a warning.
 
     Examples
     --------
@@ -80,10 +82,10 @@ def graph_from_frames(
     >>> films = {"film": ["a", "b", "c"], "year": [1999, 2004, 2010]}
     >>> seen = {"user": [1, 1, 2], "film": ["a", "b", "c"], "times": [1, 2, 1]}
     >>> graph_from_frames({"film": films, "user": None}, {("user", "film"): seen})
-    MultiViewGraph: 2 views, 5 nodes, 3 links
-      film             3 nodes   1 features, dense
-      user             2 nodes   featureless
-      user - film      3 links   weight 4, density 0.5
+    MultiViewGraph: 2 views, 5 entities, 3 links
+      film             3 entities   1 features, dense
+      user             2 entities   featureless
+      user - film      3 links      weight 4, density 0.5
     """
     if not isinstance(views, Mapping) or not isinstance(links, Mapping):
         raise TableError("expected views as {name: table} and links as {(name, name): table}")
@@ -95,10 +97,11 @@ def graph_from_frames(
         {name: t if isinstance(t, ViewTable) else ViewTable(t) for name, t in views.items()},
         {pair: t if isinstance(t, LinkTable) else LinkTable(t) for pair, t in links.items()},
     )
-    return _warned(read_tables(project, strict=strict))
+    return _warn_dropped(read_tables(project, strict=strict))
 
 
-def _warned(tables: Tables) -> MultiViewGraph:
+def _warn_dropped(tables: Tables) -> MultiViewGraph:
+    """Warn about dropped rows and return the graph."""
     for joined in tables.joined.values():
         if joined.dropped:
             warnings.warn(str(joined), DroppedRows, stacklevel=3)
@@ -108,36 +111,37 @@ def _warned(tables: Tables) -> MultiViewGraph:
 def read_tables(
     project: Project, *, strict: bool = False, spill: str | Path | None = None
 ) -> Tables:
-    """Read everything that a project names.
+    """Read all tables of a project.
 
-    ``spill`` is a folder for what does not fit into memory: dense features become memory-mapped
-    files there, to the same bits. They are made once: as long as the files of a view and what is
-    said about its columns stay the same, the next run opens them as they are.
+    ``spill`` is a folder for data that does not fit into memory. Dense features become
+    memory-mapped files there, bit for bit equal to those in memory. Later runs reuse them as long
+    as the files of the view and the description of its columns are unchanged. With ``strict``,
+    rows of link tables that cannot be used raise TableError.
     """
-    folder = None if spill is None else spill_folder(spill)
-    with workbench(project.folder, folder) as db:
+    folder = None if spill is None else make_spill_folder(spill)
+    with connect(project.folder, folder) as db:
         types, link_types = stage_all(db, project)
-        project = complete(db, project, types, link_types)
-        places = {} if folder is None else places_of(folder, project, types)
+        project = complete_project(db, project, types, link_types)
+        caches = {} if folder is None else feature_caches(folder, project, types)
         sides = {
-            name: stage_view(db, name, table, types[name], places.get(name))
+            name: stage_view(db, name, table, types[name], caches.get(name))
             if table.source is not None
             else collect_ids(db, name, project, link_types)
             for name, table in project.views.items()
         }
         read = {
-            name: read_view(db, sides[name], table, types.get(name, {}), places.get(name))
+            name: read_view(db, sides[name], table, types.get(name, {}), caches.get(name))
             for name, table in project.views.items()
         }
         joined = {
             pair: join_links(
-                db, raw_links(pair), link_types[pair], table, sides[pair[0]], sides[pair[1]]
+                db, raw_links_name(pair), link_types[pair], table, sides[pair[0]], sides[pair[1]]
             )
             for pair, table in project.links.items()
         }
-    for _, account in joined.values():
-        if strict and account.dropped:
-            raise TableError(f"{account}; --strict allows none")
+    for _, summary in joined.values():
+        if strict and summary.dropped:
+            raise TableError(f"{summary}; --strict allows none")
     links = {
         pair: _undirected(pair, project.links[pair], triple, len(read[pair[0]].ids))
         if pair[0] == pair[1]
@@ -150,9 +154,9 @@ def read_tables(
         {name: view.ids for name, view in read.items()},
     )
     return Tables(
-        graph.with_tables(_plain(project, read)),
+        graph.with_tables(_describe_tables(project, read)),
         {name: view.labels for name, view in read.items() if view.labels},
-        {pair: account for pair, (_, account) in joined.items()},
+        {pair: summary for pair, (_, summary) in joined.items()},
         {name: view.missing for name, view in read.items() if view.missing},
         project,
     )
@@ -161,19 +165,19 @@ def read_tables(
 def stage_all(
     db: duckdb.DuckDBPyConnection, project: Project
 ) -> tuple[dict[str, dict[str, str]], dict[Pair, dict[str, str]]]:
-    """All tables of a project on the workbench; columns and types of views and of links."""
+    """Stage all tables of a project; return the column types of views and of link tables."""
     return {
-        name: stage(db, raw_view(name), table.source, project.folder)
+        name: stage(db, raw_view_name(name), table.source, project.folder)
         for name, table in project.views.items()
         if table.source is not None
     }, {
-        pair: stage(db, raw_links(pair), table.source, project.folder)
+        pair: stage(db, raw_links_name(pair), table.source, project.folder)
         for pair, table in project.links.items()
     }
 
 
 def _undirected(pair: Pair, table: LinkTable, triple: Triple, n: int) -> Triple:
-    """Links within a view in one order, the two orders merged as the table says."""
+    """Return links within a view as unordered pairs, merged as ``table.symmetrize`` says."""
     where = f"links {','.join(pair)} ({table.source})"
     try:
         links = parse_links(where, triple, (n, n), True, table.symmetrize)  # type: ignore[arg-type]
@@ -183,20 +187,20 @@ def _undirected(pair: Pair, table: LinkTable, triple: Triple, n: int) -> Triple:
         rows, cols, _ = triple
         both = int(np.isin(rows * n + cols, cols * n + rows).sum()) // 2
         raise TableError(
-            f"{where}: {both:,} pairs stand in both orders, but links within a view have none; say "
-            "how the two are merged: symmetrize = max, or sum"
+            f"{where}: {both:,} pairs occur in both orders, but links within a view are "
+            "undirected; set symmetrize to max or sum"
         ) from error
     return links.rows.astype(np.int64), links.cols.astype(np.int64), links.weights
 
 
-def _plain(project: Project, read: Mapping[str, View]) -> dict[str, Any]:
-    """What a model keeps of its tables: how to read others of the same kind."""
+def _describe_tables(project: Project, read: Mapping[str, View]) -> dict[str, Any]:
+    """Return the description of the tables that a model saves, to read new tables."""
     return {
         "views": {
             name: {
                 "id": project.views[name].id,
                 "ids": "integers" if view.ids.dtype.kind in "iu" else "text",
-                "recipe": view.recipe.to_plain() if view.recipe else None,
+                "recipe": view.recipe.to_dict() if view.recipe else None,
             }
             for name, view in read.items()
         },

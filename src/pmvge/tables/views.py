@@ -1,4 +1,4 @@
-"""The table of one view: typed, sorted by id, and read as ids, features and labels."""
+"""Read the table of one view: ids, features and labels, sorted by id."""
 
 from __future__ import annotations
 
@@ -14,28 +14,34 @@ from numpy.typing import NDArray
 
 from pmvge.errors import TableError, short
 from pmvge.graph import Features, Ids, Pair
-from pmvge.tables.columns.blocks import Category, Notes
-from pmvge.tables.columns.casts import as_id, check_casts, check_column, id_type, typed
-from pmvge.tables.columns.recipe import Recipe, encoded, expand, fit_recipe, gathered
-from pmvge.tables.guessing.guess import raw_links, raw_view
+from pmvge.tables.columns.casts import cast_id, check_casts, check_column, id_type, select_typed
+from pmvge.tables.columns.encodings import Category, Notes
+from pmvge.tables.columns.recipe import (
+    Recipe,
+    concatenate,
+    encode_batches,
+    fit_recipe,
+    resolve_features,
+)
 from pmvge.tables.joining import IdTable
-from pmvge.tables.on_disk.spill import Place, missing_values
+from pmvge.tables.on_disk.feature_cache import FeatureCache, missing_values
 from pmvge.tables.project import Project, ViewTable
-from pmvge.tables.sources.workbench import apart, ask, quoted, readable
+from pmvge.tables.sources.connection import fetch_all, hex_name, quote_ident, table_errors
+from pmvge.tables.sources.staging import raw_links_name, raw_view_name
 
-COLOURS = 30  # categories that a label may have to be told apart in a report
+MAX_COLOURS = 30  # categories that a report can show in distinct colours
 
 
-def places_of(
+def feature_caches(
     folder: Path, project: Project, types: Mapping[str, Mapping[str, str]]
-) -> dict[str, Place]:
-    """Where the features of each view go, if it has any."""
+) -> dict[str, FeatureCache]:
+    """Return the feature cache of each view that has features."""
     return {
-        name: Place.of(
+        name: FeatureCache.of(
             folder,
             name,
             table,
-            expand(f"view {name} ({table.source})", table, types[name]),
+            resolve_features(f"view {name} ({table.source})", table, types[name]),
             project.folder,
         )
         for name, table in project.views.items()
@@ -45,7 +51,7 @@ def places_of(
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What was read of one view."""
+    """The ids, features and labels of one view, and how the features were encoded."""
 
     ids: Ids
     X: Features | None
@@ -59,45 +65,51 @@ def stage_view(
     name: str,
     table: ViewTable,
     types: Mapping[str, str],
-    place: Place | None,
+    cache: FeatureCache | None,
 ) -> IdTable:
-    """A view's rows with typed columns, sorted by id: their positions are the nodes."""
+    """Create a table of a view's rows, with typed columns, sorted by id.
+
+    The position of a row is the position of its entity in the graph.
+    """
     where = f"view {name} ({table.source})"
-    raw = raw_view(name)
+    raw = raw_view_name(name)
     column = check_column(where, str(table.id), types)
-    features = expand(where, table, types)
+    features = resolve_features(where, table, types)
     kinds = {feature: features[feature].kind for feature in features}
-    if place is not None and place.kept is not None:  # then what may be a label is enough
+    if cache is not None and cache.cached is not None:  # only columns that may be labels
         kinds = {feature: kind for feature, kind in kinds.items() if kind == "category"}
-    with readable(where):
+    with table_errors(where):
         kind = id_type(db, [(raw, column, types)])
         check_casts(db, where, raw, kinds, types)
-        others = [f"{as_id(column, types, kind)} AS id"]
+        others = [f"{cast_id(column, types, kind)} AS id"]
         for label in table.labels:
             check_column(where, label, types)
-            others.append(f"CAST({quoted(label)} AS VARCHAR) AS {quoted(f'label {label}')}")
-        staged = f"view {apart(name)}"
-        with typed(db, raw, others, kinds, types) as rows:
-            db.execute(f"CREATE TABLE {quoted(staged)} AS {rows} ORDER BY id")
+            others.append(
+                f"CAST({quote_ident(label)} AS VARCHAR) AS {quote_ident(f'label {label}')}"
+            )
+        staged = f"view {hex_name(name)}"
+        with select_typed(db, raw, others, kinds, types) as rows:
+            db.execute(f"CREATE TABLE {quote_ident(staged)} AS {rows} ORDER BY id")
         _check_ids(db, where, staged, column)
     return IdTable(name, staged, kind)
 
 
 def _check_ids(db: duckdb.DuckDBPyConnection, where: str, staged: str, column: str) -> None:
-    counts = f"SELECT count(*), count(id), count(DISTINCT id) FROM {quoted(staged)}"
-    ((n, known, distinct),) = ask(db, counts)
+    counts = f"SELECT count(*), count(id), count(DISTINCT id) FROM {quote_ident(staged)}"
+    ((n, known, distinct),) = fetch_all(db, counts)
     if not n:
         raise TableError(f"{where}: the table has no rows")
     if known < n:
         raise TableError(f"{where}: id column {column!r}: {n - known:,} of {n:,} ids are empty")
     if distinct < n:
-        ((twice,),) = ask(
+        ((example,),) = fetch_all(
             db,
-            f"SELECT id FROM {quoted(staged)} GROUP BY id HAVING count(*) > 1 ORDER BY 1 LIMIT 1",
+            f"SELECT id FROM {quote_ident(staged)} GROUP BY id HAVING count(*) > 1 "
+            "ORDER BY 1 LIMIT 1",
         )
         raise TableError(
             f"{where}: id column {column!r}: expected every id once, but {n - distinct:,} rows "
-            f"repeat one, such as {short(twice)}"
+            f"repeat one, such as {short(example)}"
         )
 
 
@@ -107,25 +119,25 @@ def collect_ids(
     project: Project,
     link_types: Mapping[Pair, Mapping[str, str]],
 ) -> IdTable:
-    """The ids of a view without a source: those that the link tables name."""
-    places = []
+    """Create a table of the ids of a view without a source: those in the link tables."""
+    columns = []
     for pair, table in project.links.items():
         for view, column in zip(pair, table.columns or (), strict=False):
             if view == name:
                 check_column(f"links {','.join(pair)} ({table.source})", column, link_types[pair])
-                places.append((raw_links(pair), column, link_types[pair]))
-    if not places:
+                columns.append((raw_links_name(pair), column, link_types[pair]))
+    if not columns:
         raise TableError(f"view {name}: it has no source, and no link table has its ids")
-    with readable(f"view {name}"):
-        kind = id_type(db, places)
+    with table_errors(f"view {name}"):
+        kind = id_type(db, columns)
         union = " UNION ALL ".join(
-            f"SELECT {as_id(column, types, kind)} AS id FROM {quoted(raw)}"
-            for raw, column, types in places
+            f"SELECT {cast_id(column, types, kind)} AS id FROM {quote_ident(raw)}"
+            for raw, column, types in columns
         )
-        staged = f"view {apart(name)}"
+        staged = f"view {hex_name(name)}"
         query = f"SELECT DISTINCT id FROM ({union}) WHERE id IS NOT NULL ORDER BY id"
-        db.execute(f"CREATE TABLE {quoted(staged)} AS {query}")
-        _check_ids(db, f"view {name}", staged, places[0][1])
+        db.execute(f"CREATE TABLE {quote_ident(staged)} AS {query}")
+        _check_ids(db, f"view {name}", staged, columns[0][1])
     return IdTable(name, staged, kind)
 
 
@@ -134,36 +146,38 @@ def read_view(
     side: IdTable,
     table: ViewTable,
     types: Mapping[str, str],
-    place: Place | None,
+    cache: FeatureCache | None,
 ) -> View:
-    """Ids, labels and features of a staged view; dense features go to the place, if it has one."""
+    """Return ids, labels and features of a staged view; dense features go to the cache, if any."""
     where = f"view {side.view} ({table.source})"
-    with readable(where):
+    with table_errors(where):
         ids = _array(db, side.name, "id")
         labels = {label: _array(db, side.name, f"label {label}") for label in table.labels}
         if not table.features:
             return View(ids, None, labels, {}, None)
-        if place is not None and place.kept is not None:
-            recipe, X, missing = place.kept
+        if cache is not None and cache.cached is not None:
+            recipe, X, missing = cache.cached
         else:
             notes: Notes = Counter()
-            recipe = fit_recipe(db, where, side.name, table, expand(where, table, types))
-            parts = encoded(db, recipe, side.name, notes)
-            if place is None or recipe.sparse:
-                X = gathered(recipe, len(ids), parts)
+            recipe = fit_recipe(db, where, side.name, table, resolve_features(where, table, types))
+            parts = encode_batches(db, recipe, side.name, notes)
+            if cache is None or recipe.sparse:
+                X = concatenate(recipe, len(ids), parts)
             else:
-                X = place.write(recipe, len(ids), parts, notes)
+                X = cache.write(recipe, len(ids), parts, notes)
             missing = missing_values(notes)
-        for block in recipe.blocks:  # a few categories make good colours, too
-            if isinstance(block, Category) and len(block.values) <= COLOURS:
-                (column,) = block.columns
+        for encoding in recipe.encodings:  # categories are also labels, to colour reports by
+            if isinstance(encoding, Category) and len(encoding.values) <= MAX_COLOURS:
+                (column,) = encoding.columns
                 labels.setdefault(column, _array(db, side.name, f"feature {column}"))
     return View(ids, X, labels, missing, recipe)
 
 
 def _array(db: duckdb.DuckDBPyConnection, staged: str, column: str) -> NDArray[Any]:
-    """A column as an array of integers, or of texts ("" for none)."""
-    found = db.sql(f"SELECT {quoted(column)} AS one FROM {quoted(staged)}").to_arrow_table()["one"]
+    """Return a column as an array of integers or of strings, "" for missing values."""
+    found = db.sql(
+        f"SELECT {quote_ident(column)} AS value FROM {quote_ident(staged)}"
+    ).to_arrow_table()["value"]
     values = found.to_numpy()
     if values.dtype != object:
         return np.asarray(values)

@@ -1,4 +1,4 @@
-"""A project as the text of a ``pmvge.toml``, with comments that say what was guessed."""
+"""Write a project as the text of a ``pmvge.toml``, with the reasons of guesses as comments."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from pmvge.tables.guessing.guess import MANY, stem
+from pmvge.tables.guessing.guess import MIN_NUMBERED, strip_number
 from pmvge.tables.project import Feature, LinkTable, Project, ViewTable
 from pmvge.tables.sources.source import Source
 
 _HEAD = """\
-# What pmvge reads, and what the columns mean. File names are relative to this file.
+# The tables that pmvge reads, and the kinds of their columns. File names are relative to this file.
 #
 # A view is a kind of entity. Its source is a CSV or Parquet file, or a glob of them:
 #     source = "films-*.csv"
@@ -22,26 +22,26 @@ _HEAD = """\
 #     table = "films"
 #     query = "SELECT * FROM 'films.csv' WHERE year > 1990"
 # Features are column = kind: "numeric", "date", "category", "text" or "vector"; without features
-# a view is known by its ids alone. Labels are shown in the report and not used in training.
+# a view has ids only. Labels are shown in the report and not used in training.
 """
 _TAIL = """
-# Settings of the model; those not named have their defaults. 'pmvge tune' finds better ones.
+# Parameters of the model; all others have their defaults. 'pmvge tune' searches for better ones.
 [model]
 random_state = 0
 """
 
 
 def project_text(project: Project, reasons: Mapping[str, str] | None = None) -> str:
-    """The text of a project file."""
-    why = reasons or {}
+    """Return the text of a project file; ``reasons`` are its comments, as in a ``Sketch``."""
+    comments = reasons or {}
     lines = [_HEAD]
     for name, view in project.views.items():
-        lines += _comment(why.get(name))
+        lines += _comment(comments.get(name))
         lines += [f"[views.{_key(name)}]", *_view_lines(view)]
         if view.features:
             lines += [f"[views.{_key(name)}.features]", *_feature_lines(view.features), ""]
     for pair, table in project.links.items():
-        lines += _comment(why.get(",".join(pair)))
+        lines += _comment(comments.get(",".join(pair)))
         lines += ["[[links]]", *_link_lines(pair, table)]
     return "\n".join(lines).rstrip() + "\n" + _TAIL
 
@@ -53,7 +53,7 @@ def _comment(text: str | None) -> list[str]:
 
 def _view_lines(view: ViewTable) -> Iterator[str]:
     if view.source is None:
-        yield "# no source: its ids are those that the links name"
+        yield "# no source: its ids are those in the link tables"
     else:
         yield from _source_lines(view.source)
         yield f"id = {_value(view.id)}"
@@ -73,11 +73,11 @@ def _link_lines(pair: tuple[str, str], table: LinkTable) -> Iterator[str]:
     if table.weight is not None:
         yield f"weight = {_value(table.weight)}"
         yield f"aggregate = {_value(table.aggregate)}  # of rows with the same ids: sum, count, max"
-        yield "# A larger weight is a closer link; the lowest rating is a weak link, not a dislike."
+        yield "# A larger weight is a stronger link; a low rating is a weak link, not a dislike."
     else:
-        yield f"aggregate = {_value(table.aggregate)}  # no weight column: every row counts 1"
+        yield f"aggregate = {_value(table.aggregate)}  # no weight column: every row has weight 1"
     if table.symmetrize is not None:
-        yield f"symmetrize = {_value(table.symmetrize)}  # links within a view have no direction"
+        yield f"symmetrize = {_value(table.symmetrize)}  # links within a view are undirected"
     yield ""
 
 
@@ -93,7 +93,7 @@ def _source_lines(source: Source) -> Iterator[str]:
 
 
 def _feature_lines(features: Mapping[str, Any]) -> Iterator[str]:
-    for name, feature in folded(features).items():
+    for name, feature in fold_columns(features).items():
         options: dict[str, Any] = {"kind": feature.kind}
         if feature.size is not None:
             options["size"] = feature.size
@@ -103,21 +103,28 @@ def _feature_lines(features: Mapping[str, Any]) -> Iterator[str]:
         yield f"{_key(name)} = {plain}"
 
 
-def folded(features: Mapping[str, Any]) -> dict[str, Feature]:
-    """Features with columns such as w0, w1, ... as one pattern, w[0-9]*, where that is safe."""
+def fold_columns(features: Mapping[str, Any]) -> dict[str, Feature]:
+    """Return features with columns w0, w1, ... replaced by one pattern, w[0-9]*.
+
+    They are replaced only if no other column matches the pattern.
+    """
     groups: dict[tuple[str, Any], list[str]] = {}
     for name, feature in features.items():
-        groups.setdefault((stem(name), feature), []).append(name)
-    short: dict[str, Feature] = {}
+        groups.setdefault((strip_number(name), feature), []).append(name)
+    folded: dict[str, Feature] = {}
     for (start, feature), names in groups.items():
         pattern = f"{start}[0-9]*"
         others = [name for name in features if name not in names]
         plain = start and not re.search(r"[*?\[\]]", start)
-        if len(names) >= MANY and plain and not any(fnmatchcase(o, pattern) for o in others):
-            short[pattern] = feature
+        if (
+            len(names) >= MIN_NUMBERED
+            and plain
+            and not any(fnmatchcase(o, pattern) for o in others)
+        ):
+            folded[pattern] = feature
         else:
-            short |= dict.fromkeys(names, feature)
-    return short
+            folded |= dict.fromkeys(names, feature)
+    return folded
 
 
 def _key(name: str) -> str:
@@ -129,5 +136,5 @@ def _inline(options: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    """JSON's texts, numbers, truth values and lists are TOML's, too."""
+    """Return a value in TOML: JSON strings, numbers, booleans and lists are valid TOML."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,12 +1,13 @@
-"""The gradient loop: optimizer, schedule, checkpoints, history, progress, interrupts."""
+"""The training loop: optimizer, schedule, checkpoints, history, progress, interrupts."""
 
-from pmvge.training.checkpoints import Checkpoints, add_graphs, fingerprint, saved_seed
-from pmvge.training.generators import generator_of, private_rng
+from pmvge.training.checkpoints import Checkpoints, saved_seed
+from pmvge.training.fingerprints import fingerprint, hash_graphs
+from pmvge.training.generators import dropout_generator, private_rng
 from pmvge.training.history import History, Record
-from pmvge.training.interrupts import terminate_as_interrupted
+from pmvge.training.interrupts import treat_sigterm_as_interrupt
 from pmvge.training.loop import Trainer
 from pmvge.training.loss import EncodedLoss, check_precision
-from pmvge.training.progress import Watcher, watcher
+from pmvge.training.progress import TrainingProgress, training_progress
 from pmvge.training.schedule import Plan
 
 __all__ = [
@@ -16,13 +17,13 @@ __all__ = [
     "Plan",
     "Record",
     "Trainer",
-    "Watcher",
-    "add_graphs",
+    "TrainingProgress",
     "check_precision",
+    "dropout_generator",
     "fingerprint",
-    "generator_of",
+    "hash_graphs",
     "private_rng",
     "saved_seed",
-    "terminate_as_interrupted",
-    "watcher",
+    "training_progress",
+    "treat_sigterm_as_interrupt",
 ]

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import torch
 
 
-def generator_of(device: torch.device) -> torch.Generator:
-    """The generator that dropout on a device draws from."""
+def dropout_generator(device: torch.device) -> torch.Generator:
+    """Return the generator that dropout on a device draws from."""
     if device.type == "cpu":
         return torch.default_generator
     if device.type == "cuda":
@@ -20,7 +20,10 @@ def generator_of(device: torch.device) -> torch.Generator:
 
 @contextmanager
 def private_rng(device: torch.device, seed: int) -> Iterator[None]:
-    """torch's generators, seeded inside and as they were outside: dropout has no other source."""
+    """Seed torch's generators inside the context, and restore their states afterwards.
+
+    Dropout draws from these generators; it takes no generator argument.
+    """
     cpu = device.type == "cpu"
     with torch.random.fork_rng([] if cpu else [device], device_type="cuda" if cpu else device.type):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would reach all devices

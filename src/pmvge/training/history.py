@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Record:
-    """One look at the training: a row of the history."""
+    """The state of the training at one check: a row of the history."""
 
     step: int
     epoch: float
@@ -23,10 +23,10 @@ class Record:
 
 
 class History:
-    """What happened during training, record by record.
+    """The records of a training run.
 
-    Iterate over it, index it, turn it into a table with :meth:`to_dict` (which
-    ``pandas.DataFrame`` takes as it is), or draw it with :meth:`plot`.
+    Iterate over it, index it, convert it to columns with :meth:`to_dict` (which
+    ``pandas.DataFrame`` accepts), or draw it with :meth:`plot`.
     """
 
     def __init__(self, records: list[Record] | None = None) -> None:
@@ -59,7 +59,7 @@ class History:
         return max(scored, key=lambda record: record.validation or 0.0) if scored else None
 
     def to_dict(self) -> dict[str, NDArray[Any]]:
-        """Columns of the table, one array per field; NaN where there is no validation."""
+        """Return one array per field of the records; NaN where there is no validation."""
         return {
             field.name: np.array(
                 [getattr(r, field.name) for r in self._records],
@@ -69,23 +69,26 @@ class History:
         }
 
     def to_records(self) -> list[dict[str, Any]]:
-        """The records as plain dictionaries."""
+        """Return the records as dictionaries of plain numbers."""
         return [asdict(record) for record in self._records]
 
     @classmethod
     def from_records(cls, records: list[dict[str, Any]]) -> History:
-        """The history that :meth:`to_records` came from."""
+        """Return the history that :meth:`to_records` was called on.
+
+        Raises TypeError if a field is missing or not a number.
+        """
         found = [Record(**record) for record in records]
         for record in found:
-            known = asdict(record)
-            if known["validation"] is None:
-                del known["validation"]
-            if not all(isinstance(value, int | float) for value in known.values()):
-                raise TypeError(f"expected a record of numbers, got {known}")
+            values = asdict(record)
+            if values["validation"] is None:
+                del values["validation"]
+            if not all(isinstance(value, int | float) for value in values.values()):
+                raise TypeError(f"expected a record of numbers, got {values}")
         return cls(found)
 
     def plot(self) -> Any:
-        """A plotly figure of the training and validation gain against steps."""
+        """Return a plotly figure of the training and validation gain against steps."""
         from plotly import graph_objects
 
         columns = self.to_dict()

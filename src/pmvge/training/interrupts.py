@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM between two steps, not in the midst of one."""
+"""Ctrl-C and SIGTERM that wait for the end of a training step."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-def terminate_as_interrupted() -> None:
-    """From now on SIGTERM is what Ctrl-C is, also where a shell has made Ctrl-C be ignored."""
+def treat_sigterm_as_interrupt() -> None:
+    """Raise KeyboardInterrupt on SIGTERM, also where the shell has disabled Ctrl-C."""
     signal.signal(signal.SIGTERM, _interrupt)
 
 
@@ -19,29 +19,29 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def deferred_interrupt(wanted: bool = True) -> Iterator[Callable[[], bool]]:
-    """Inside, an interruption is only noted, and the function given tells so; a second interrupts.
+def deferred_interrupt(enabled: bool = True) -> Iterator[Callable[[], bool]]:
+    """Record the first interrupt instead of raising it; a second one raises KeyboardInterrupt.
 
-    Nothing changes if it is not wanted, elsewhere than in the main thread, or for signals that
-    somebody else handles.
+    Yields a function that returns whether an interrupt was recorded. Nothing is deferred if not
+    ``enabled``, outside the main thread, and for signals with a handler set by other code.
     """
     ours = (signal.default_int_handler, _interrupt)
-    usual = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
-    usual = {number: handler for number, handler in usual.items() if handler in ours}
-    if not wanted or not usual or threading.current_thread() is not threading.main_thread():
+    handlers = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: handler for number, handler in handlers.items() if handler in ours}
+    if not enabled or not handlers or threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
-    noted: list[int] = []
+    received: list[int] = []
 
-    def note(number: int, frame: FrameType | None) -> None:
-        if noted:
+    def record(number: int, frame: FrameType | None) -> None:
+        if received:
             raise KeyboardInterrupt
-        noted.append(number)
+        received.append(number)
 
-    for number in usual:
-        signal.signal(number, note)
+    for number in handlers:
+        signal.signal(number, record)
     try:
-        yield lambda: bool(noted)
+        yield lambda: bool(received)
     finally:
-        for number, handler in usual.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)

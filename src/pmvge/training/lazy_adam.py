@@ -1,9 +1,9 @@
-r"""Adam for tables of which a step needs few rows, at the cost of those rows.
+r"""Adam for a weight with many rows, of which a step needs few, at the cost of those rows.
 
-Adam moves every row in every step, also where the gradient is 0: its momentum runs out, and its
-weight decays. Here a row is left alone until it is needed again, and then brought to where Adam
-would have it. Untouched since step t, at step T, with rates :math:`\eta_s`, decay
-:math:`d_s = 1 - \eta_s \lambda` and :math:`r = \beta_1 / \sqrt{\beta_2}`,
+Adam moves every row in every step, also where the gradient is 0: the momentum decays, and so does
+the weight. Here a row is not changed until it is needed again. Then one update moves it to where
+Adam would have moved it. For a row last updated at step t, at step T, with rates :math:`\eta_s`,
+decay :math:`d_s = 1 - \eta_s \lambda` and :math:`r = \beta_1 / \sqrt{\beta_2}`,
 
 .. math::
     m \to \beta_1^{T-t} m, \qquad v \to \beta_2^{T-t} v, \qquad
@@ -11,8 +11,9 @@ would have it. Untouched since step t, at step T, with rates :math:`\eta_s`, dec
     S_t = \sum_{s=t+1}^{T} \Bigl(\prod_{u=s+1}^{T} d_u\Bigr)\,
           \eta_s r^{s-t} \frac{\sqrt{1 - \beta_2^s}}{1 - \beta_1^s}.
 
-Product and sum are kept for every t; a step multiplies them by :math:`d_T` and adds a term. But for
-rounding, and for :math:`\epsilon_t = \epsilon \sqrt{1 - \beta_2^t}` at all s, the result is Adam's.
+The product and the sum are stored for every t; a step multiplies them by :math:`d_T` and adds a
+term. The result equals Adam's, except for rounding and for using
+:math:`\epsilon_t = \epsilon \sqrt{1 - \beta_2^t}` at all s.
 """
 
 from __future__ import annotations
@@ -21,116 +22,129 @@ import math
 
 import torch
 
-from pmvge.encoders import RowTable
+from pmvge.encoders import LazyRows
 
-BETAS = (0.9, 0.999)  # those of torch's Adam, as is what follows
-EPSILON = 1e-8
+BETAS = (0.9, 0.999)  # the defaults of torch's Adam
+EPSILON = 1e-8  # likewise
 RATIO = BETAS[0] / math.sqrt(BETAS[1])
-MEMORY = 400  # steps after which momentum is nothing: r^400 < 1e-18
-CHUNK = 1 << 16  # rows looked at together when all of them are
-CELLS = 1 << 17  # numbers worked on together: larger arrays leave the cache, and are mapped anew
+MOMENTUM_STEPS = 400  # steps after which momentum is negligible: r^400 < 1e-18
+SCAN_ROWS = 1 << 16  # rows checked at once when all rows are brought up to date
+UPDATE_NUMBERS = 1 << 17  # numbers updated at once: larger arrays do not fit into the cache
 
 
 class LazyAdam:
-    """The optimizer of one table. Decay of weights, if any, is decoupled, as in AdamW."""
+    """The optimizer of one weight. Weight decay is decoupled, as in AdamW."""
 
-    def __init__(self, table: RowTable, weight_decay: float) -> None:
-        self.table, self.weight_decay = table, weight_decay
-        weight = table.weight.detach()
+    def __init__(self, module: LazyRows, weight_decay: float) -> None:
+        self.module, self.weight_decay = module, weight_decay
+        weight = module.weight.detach()
         self.m, self.v = torch.zeros_like(weight), torch.zeros_like(weight)
-        self.done = torch.zeros(len(weight), dtype=torch.int64, device=weight.device)
-        self.step = 0  # steps made; ``done`` is how many of them each row has seen
-        # For rows untouched since each step: how far they move, and what is left of them.
-        self.moved = torch.zeros(MEMORY, dtype=torch.float64, device=weight.device)
-        self.kept = torch.ones_like(self.moved)
-        ago = torch.arange(MEMORY, 0, -1, dtype=torch.float64, device=weight.device)
+        self.n_steps = 0
+        # For each row, the last step whose update it has.
+        self.last_step = torch.zeros(len(weight), dtype=torch.int64, device=weight.device)
+        # For rows last updated at step t: S_t, and the product of the decays since then.
+        self.shift = torch.zeros(MOMENTUM_STEPS, dtype=torch.float64, device=weight.device)
+        self.decay = torch.ones_like(self.shift)
+        ago = torch.arange(MOMENTUM_STEPS, 0, -1, dtype=torch.float64, device=weight.device)
         self.momentum = RATIO**ago
-        self.together = max(1, CELLS // weight.shape[1])  # rows
-        table.begin_lazy(self.catch_up)
+        self.rows_at_once = max(1, UPDATE_NUMBERS // weight.shape[1])
+        module.start_lazy_updates(self.catch_up)
 
     def catch_up(self, rows: torch.Tensor) -> None:
-        """Bring distinct rows to where they would be after all steps made."""
-        for part in rows[self.done[rows] < self.step].split(self.together):
+        """Bring distinct rows up to date with all steps made."""
+        for part in rows[self.last_step[rows] < self.n_steps].split(self.rows_at_once):
             self._catch_up(part)
 
     def _catch_up(self, rows: torch.Tensor) -> None:
-        since = self.done[rows]
-        missed = (self.step - since).double()
-        weight, m, v = self.table.weight.detach(), self.m[rows], self.v[rows]
+        since = self.last_step[rows]
+        missed = (self.n_steps - since).double()
+        weight, m, v = self.module.weight.detach(), self.m[rows], self.v[rows]
 
         def column(values: torch.Tensor) -> torch.Tensor:
             return values.to(m.dtype)[:, None]
 
         epsilon = EPSILON * torch.sqrt(1 - BETAS[1] ** since.double())
         direction = torch.where(v > 0, m / (torch.sqrt(v) + column(epsilon)), 0.0)
-        left = weight[rows] * column(self.kept[since])
-        weight[rows] = left - direction * column(self.moved[since])
+        decayed = weight[rows] * column(self.decay[since])
+        weight[rows] = decayed - direction * column(self.shift[since])
         self.m[rows] = m * column(BETAS[0] ** missed)
         self.v[rows] = v * column(BETAS[1] ** missed)
-        self.done[rows] = self.step
+        self.last_step[rows] = self.n_steps
 
     def catch_up_all(self) -> None:
-        """The whole table: before all of it is looked at."""
-        for first in range(0, len(self.m), CHUNK):
-            done = self.done[first : first + CHUNK]
-            waiting = done < self.step
-            if not self.weight_decay:  # then rows that no step has used yet are where they were
-                waiting &= done > 0
-            self.catch_up(torch.nonzero(waiting).squeeze(1) + first)
+        """Bring all rows up to date, before the complete weight is read."""
+        for first in range(0, len(self.m), SCAN_ROWS):
+            last_step = self.last_step[first : first + SCAN_ROWS]
+            outdated = last_step < self.n_steps
+            if not self.weight_decay:  # rows that no step has used have not moved
+                outdated &= last_step > 0
+            self.catch_up(torch.nonzero(outdated).squeeze(1) + first)
 
     def gradient(self) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Rows that the last loss depends on, and its gradient in them; None if on none of them."""
-        used = [(rows, copy.grad) for rows, copy in self.table.lent if copy.grad is not None]
-        self.table.lent.clear()
+        """Return the rows that the last loss depends on, and its gradient in them.
+
+        None if the loss depends on no row.
+        """
+        used = [(rows, copy.grad) for rows, copy in self.module.row_copies if copy.grad is not None]
+        self.module.row_copies.clear()
         if not used:
             return None
-        rows, place = torch.unique(torch.cat([rows for rows, _ in used]), return_inverse=True)
+        rows, index = torch.unique(torch.cat([rows for rows, _ in used]), return_inverse=True)
         total = self.m.new_zeros(len(rows), self.m.shape[1])
-        return rows, total.index_add_(0, place, torch.cat([grad for _, grad in used]))
+        return rows, total.index_add_(0, index, torch.cat([grad for _, grad in used]))
 
-    def no_gradient(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """No rows at all, in the form of :meth:`gradient`."""
-        return self.done[:0], self.m[:0]
+    def empty_gradient(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return a gradient of no rows, in the form of :meth:`gradient`."""
+        return self.last_step[:0], self.m[:0]
 
-    def descend(self, rows: torch.Tensor, gradient: torch.Tensor, rate: float) -> None:
-        """One step: these rows now, all others when they are needed."""
-        self.catch_up(rows)  # those that only other processes have used
-        self.step += 1
-        if self.step >= len(self.moved):
-            self._double()
-        decay, first, second = 1 - rate * self.weight_decay, *(1 - b**self.step for b in BETAS)
-        earlier, recent = slice(0, self.step), slice(max(0, self.step - MEMORY), self.step)
+    def step(self, rows: torch.Tensor, gradient: torch.Tensor, rate: float) -> None:
+        """Make one step: update these rows now, and all others when they are needed."""
+        self.catch_up(rows)  # other processes may have used rows that this one has not
+        self.n_steps += 1
+        if self.n_steps >= len(self.shift):
+            self._double_capacity()
+        decay, first, second = 1 - rate * self.weight_decay, *(1 - b**self.n_steps for b in BETAS)
+        earlier = slice(0, self.n_steps)
+        recent = slice(max(0, self.n_steps - MOMENTUM_STEPS), self.n_steps)
         if decay != 1:
-            self.kept[earlier] *= decay
-            self.moved[earlier] *= decay
-        pace = rate * math.sqrt(second) / first
-        self.moved[recent] += pace * self.momentum[-self.step :]
-        weight = self.table.weight.detach()
-        parts = rows.split(self.together), gradient.split(self.together)
-        for some, slope in zip(*parts, strict=True):
-            m = self.m[some].lerp_(slope, 1 - BETAS[0])
-            v = self.v[some].mul_(BETAS[1]).addcmul_(slope, slope, value=1 - BETAS[1])
+            self.decay[earlier] *= decay
+            self.shift[earlier] *= decay
+        corrected_rate = rate * math.sqrt(second) / first
+        self.shift[recent] += corrected_rate * self.momentum[-self.n_steps :]
+        weight = self.module.weight.detach()
+        parts = rows.split(self.rows_at_once), gradient.split(self.rows_at_once)
+        for part, slope in zip(*parts, strict=True):
+            m = self.m[part].lerp_(slope, 1 - BETAS[0])
+            v = self.v[part].mul_(BETAS[1]).addcmul_(slope, slope, value=1 - BETAS[1])
             change = (m / first).div_(torch.sqrt(v / second).add_(EPSILON))
-            weight[some] = weight[some] * decay - rate * change
-            self.m[some], self.v[some], self.done[some] = m, v, self.step
+            weight[part] = weight[part] * decay - rate * change
+            self.m[part], self.v[part], self.last_step[part] = m, v, self.n_steps
 
-    def _double(self) -> None:
-        """Make room for as many steps again."""
-        self.moved = torch.cat([self.moved, torch.zeros_like(self.moved)])
-        self.kept = torch.cat([self.kept, torch.ones_like(self.kept)])
+    def _double_capacity(self) -> None:
+        """Make room in ``shift`` and ``decay`` for twice as many steps."""
+        self.shift = torch.cat([self.shift, torch.zeros_like(self.shift)])
+        self.decay = torch.cat([self.decay, torch.ones_like(self.decay)])
 
     def state(self) -> dict[str, torch.Tensor]:
-        """What it needs to go on; the weights are in the network."""
-        names = ("m", "v", "done", "moved", "kept")
-        return {name: getattr(self, name) for name in names} | {"step": torch.tensor(self.step)}
+        """Return the tensors that a checkpoint needs; the weight itself is in the network."""
+        return {
+            "m": self.m,
+            "v": self.v,
+            "done": self.last_step,
+            "moved": self.shift,
+            "kept": self.decay,
+            "step": torch.tensor(self.n_steps),
+        }
 
     def restore(self, state: dict[str, torch.Tensor]) -> None:
-        """Go on from there."""
-        self.step = int(state["step"])
-        while self.step >= len(self.moved):
-            self._double()
-        for name in ("m", "v", "done"):
-            getattr(self, name).copy_(state[name])
-        for name in ("moved", "kept"):  # how much room there is, is of no importance
-            n = min(len(self.moved), len(state[name]))
-            getattr(self, name)[:n] = state[name][:n]
+        """Restore the tensors that :meth:`state` returned."""
+        self.n_steps = int(state["step"])
+        while self.n_steps >= len(self.shift):
+            self._double_capacity()
+        self.m.copy_(state["m"])
+        self.v.copy_(state["v"])
+        self.last_step.copy_(state["done"])
+        n = min(len(self.shift), len(state["moved"]))  # the capacities may differ
+        self.shift[:n] = state["moved"][:n]
+        n = min(len(self.decay), len(state["kept"]))
+        self.decay[:n] = state["kept"][:n]

@@ -1,4 +1,4 @@
-"""Rows of a batch to the loss of their embeddings: what one gradient step descends."""
+"""The training loss: encode the rows of a batch, then apply an objective to the vectors."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch import nn
 from pmvge.encoders import MultiViewEncoder, batch_norms
 from pmvge.errors import ParameterError
 from pmvge.likelihoods import Loss, Objective
-from pmvge.sampling import Ready, Rows
+from pmvge.sampling import BatchWithRows, RowTensors
 
 
 class EncodedLoss(nn.Module):
-    """An objective of the embeddings that a network gives to the rows of a batch.
+    """An objective of the vectors that a network computes for the rows of a batch.
 
-    With ``precision="bfloat16"`` the encoders' products are computed in it, in training; weights,
-    their gradients and the objective stay in float32.
+    With ``precision="bfloat16"`` the encoders' products are computed in bfloat16 in training.
+    Weights, their gradients and the objective stay in float32.
     """
 
     def __init__(
@@ -31,17 +31,17 @@ class EncodedLoss(nn.Module):
         super().__init__()
         self.network, self.objective = network, objective
         self._device, self._dtype = device.type, getattr(torch, precision)
-        self._norms = {view: batch_norms(network.of(view)) for view in network.views}
+        self._norms = {view: batch_norms(network.encoder_of(view)) for view in network.views}
 
-    def forward(self, ready: Ready) -> Loss:
-        """The loss of a batch."""
-        views = [view for view, _ in ready.batch.inputs]
-        y = [self._encode(view, x) for view, x in zip(views, ready.x, strict=True)]
-        return self.objective(ready.batch, y)
+    def forward(self, item: BatchWithRows) -> Loss:
+        """Return the loss of a batch."""
+        views = [view for view, _ in item.batch.inputs]
+        y = [self._encode(view, x) for view, x in zip(views, item.x, strict=True)]
+        return self.objective(item.batch, y)
 
-    def _encode(self, view: str, x: Rows) -> torch.Tensor:
+    def _encode(self, view: str, x: RowTensors) -> torch.Tensor:
         norms = self._norms[view] if self.network.training and x.shape[0] == 1 else []
-        for norm in norms:  # one row has no batch statistics: use the running ones
+        for norm in norms:  # a single row has no batch statistics: use the running ones
             norm.eval()
         with torch.autocast(self._device, self._dtype) if self._is_low() else nullcontext():
             y: torch.Tensor = self.network(view, x)
@@ -54,7 +54,7 @@ class EncodedLoss(nn.Module):
 
 
 def check_precision(precision: str, device: torch.device) -> None:
-    """Raise ParameterError unless products in that precision work here: some machines fail."""
+    """Raise ParameterError if products in that precision fail or are wrong on the device."""
     if precision == "float32":
         return
     n = 256

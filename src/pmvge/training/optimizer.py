@@ -1,4 +1,4 @@
-"""Gradient steps: Adam on all weights of a network, or on the rows that a step needs of a table."""
+"""Gradient steps of a network: Adam on all weights, lazily on the rows of some."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import torch
 from torch import nn
 
 from pmvge.distributed import World
-from pmvge.encoders import RowTable
+from pmvge.encoders import LazyRows
 from pmvge.errors import DivergedError
 from pmvge.likelihoods import Loss
 from pmvge.training.checkpoints import Tensors
 from pmvge.training.lazy_adam import LazyAdam
 
 
-class Descent:
-    """Takes a network down a loss; the moments of its weights are its state."""
+class NetworkOptimizer:
+    """The optimizer of a network; its state is the moments of the weights."""
 
     def __init__(
         self,
@@ -26,51 +26,54 @@ class Descent:
         loss: Callable[[Any], Loss],
         world: World,
         *,
-        lazy: Sequence[RowTable],
+        lazy: Sequence[LazyRows],
         weight_decay: float,
         clip_norm: float | None,
     ) -> None:
         self.loss, self.world, self.clip_norm = loss, world, clip_norm
-        self.tables = [LazyAdam(table, weight_decay) for table in lazy]
+        self.lazy = [LazyAdam(module, weight_decay) for module in lazy]
         self.parameters = [p for p in network.parameters() if p.requires_grad]
-        self.optimizer = _adam(self.parameters, weight_decay)
+        self.adam = _adam(self.parameters, weight_decay)
 
     @property
-    def idle(self) -> bool:
-        """Whether there is nothing to learn."""
-        return not self.parameters and not self.tables
+    def is_empty(self) -> bool:
+        """Whether there is no parameter to learn."""
+        return not self.parameters and not self.lazy
 
     def step(self, batch: Any, rate: float, number: int) -> float:
-        """Make one gradient step, the ``number``-th, and return the loss before it."""
-        for group in self.optimizer.param_groups:
+        """Make gradient step ``number`` and return the loss before it.
+
+        Raises DivergedError, before any weight changes, if the loss or a gradient is not finite.
+        """
+        for group in self.adam.param_groups:
             group["lr"] = rate
-        self.optimizer.zero_grad(set_to_none=True)
+        self.adam.zero_grad(set_to_none=True)
         loss = self.loss(batch)
-        if loss.value.requires_grad:  # not so if this pair's encoders are all fixed
+        if loss.value.requires_grad:  # False if all encoders of this view pair are fixed
             loss.value.backward()
-        changes = [self._mean_change(table) for table in self.tables]
-        norm = self._clip([change[1] for change in changes if change is not None])
+        row_gradients = [self._row_gradient(lazy) for lazy in self.lazy]
+        norm = self._clip([found[1] for found in row_gradients if found is not None])
         value = float(loss.value.detach())
         if not math.isfinite(value + float(norm)):
             what = f"loss is {value}" if not math.isfinite(value) else f"gradient is {float(norm)}"
             raise DivergedError(_divergence(number, what, rate, loss))
-        self.optimizer.step()
-        for table, change in zip(self.tables, changes, strict=True):
-            if change is not None:  # as torch's Adam, which leaves out what has no gradient
-                table.descend(*change, rate)
+        self.adam.step()
+        for lazy, found in zip(self.lazy, row_gradients, strict=True):
+            if found is not None:  # as torch's Adam skips parameters without a gradient
+                lazy.step(*found, rate)
         return value
 
-    def _mean_change(self, table: LazyAdam) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Rows of a table, and the gradient in them of all processes' losses."""
-        change = table.gradient()
+    def _row_gradient(self, lazy: LazyAdam) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Return the rows of a lazy weight that any process used, and their mean gradient."""
+        found = lazy.gradient()
         if self.world.size == 1:
-            return change
-        rows, gradient = self.world.mean_of_rows(*(change or table.no_gradient()))
+            return found
+        rows, gradient = self.world.average_row_gradients(*(found or lazy.empty_gradient()))
         return (rows, gradient) if len(rows) else None
 
-    def _clip(self, others: list[torch.Tensor]) -> torch.Tensor:
-        """Shorten all gradients together, those of tables too; return their norm before."""
-        gradients = [p.grad for p in self.parameters if p.grad is not None] + others
+    def _clip(self, row_gradients: list[torch.Tensor]) -> torch.Tensor:
+        """Clip all gradients by their common norm, and return the norm before."""
+        gradients = [p.grad for p in self.parameters if p.grad is not None] + row_gradients
         norm = nn.utils.get_total_norm(gradients)
         if self.clip_norm is not None:
             factor = (self.clip_norm / (norm + 1e-6)).clamp(max=1.0)
@@ -79,51 +82,57 @@ class Descent:
         return norm
 
     def catch_up(self) -> None:
-        """Bring all rows of the tables to where Adam would have them by now."""
-        for table in self.tables:
-            table.catch_up_all()
+        """Bring all rows of the lazy weights up to date with all steps made."""
+        for lazy in self.lazy:
+            lazy.catch_up_all()
 
-    def end(self) -> None:
-        """Bring the tables up to date, and make them ordinary weights again."""
+    def finish(self) -> None:
+        """Bring the lazy weights up to date, and make them ordinary weights again."""
         self.catch_up()
-        for table in self.tables:
-            table.table.end_lazy()
+        for lazy in self.lazy:
+            lazy.module.stop_lazy_updates()
 
     def state(self) -> Tensors:
-        """The moments of all weights."""
+        """Return the moments of all weights."""
         tensors: Tensors = {}
-        for index, state in self.optimizer.state_dict()["state"].items():
+        for index, state in self.adam.state_dict()["state"].items():
             tensors |= {f"adam.{index}.{k}": v for k, v in state.items()}
-        for number, table in enumerate(self.tables):
-            tensors |= {f"lazy.{number}.{k}": v for k, v in table.state().items()}
+        for number, lazy in enumerate(self.lazy):
+            tensors |= {f"lazy.{number}.{k}": v for k, v in lazy.state().items()}
         return tensors
 
     def restore(self, adam: Tensors, lazy: Tensors) -> None:
-        """Go back to a state, whose names are without the ``adam.`` and ``lazy.`` here."""
-        self._check_layout(adam, lazy)
-        whole = self.optimizer.state_dict()
-        whole["state"] = {}
+        """Restore a state, given without the prefixes ``adam.`` and ``lazy.`` of its names."""
+        self._check_shapes(adam, lazy)
+        state_dict = self.adam.state_dict()
+        state_dict["state"] = {}
         for name, tensor in adam.items():
             index, key = name.split(".")
-            whole["state"].setdefault(int(index), {})[key] = tensor
-        self.optimizer.load_state_dict(whole)
-        for number, table in enumerate(self.tables):
-            table.restore({key: lazy[f"{number}.{key}"] for key in table.state()})
+            state_dict["state"].setdefault(int(index), {})[key] = tensor
+        self.adam.load_state_dict(state_dict)
+        for number, optimizer in enumerate(self.lazy):
+            optimizer.restore({key: lazy[f"{number}.{key}"] for key in optimizer.state()})
 
-    def _check_layout(self, adam: Tensors, lazy: Tensors) -> None:
-        """Whether moments are those of the same weights: a list of them has no names."""
-        tables = {name.split(".")[0] for name in lazy}
-        if len(tables) != len(self.tables):
-            raise ValueError(f"expected {len(self.tables)} tables by row, got {len(tables)}")
-        ordered = [p for group in self.optimizer.param_groups for p in group["params"]]
+    def _check_shapes(self, adam: Tensors, lazy: Tensors) -> None:
+        """Raise ValueError if moments do not have the shapes of the weights.
+
+        torch numbers the weights instead of naming them, and does not compare shapes.
+        """
+        n_lazy = len({name.split(".")[0] for name in lazy})
+        if n_lazy != len(self.lazy):
+            raise ValueError(f"expected {len(self.lazy)} lazily updated weights, got {n_lazy}")
+        ordered = [p for group in self.adam.param_groups for p in group["params"]]
         for name, tensor in adam.items():
             index, key = name.split(".")
             if key != "step" and tensor.shape != ordered[int(index)].shape:
-                raise ValueError(f"the moments of weights {index} have another shape")
+                raise ValueError(
+                    f"moments of weight {index}: expected shape "
+                    f"{tuple(ordered[int(index)].shape)}, got {tuple(tensor.shape)}"
+                )
 
 
 def _divergence(step: int, what: str, rate: float, loss: Loss) -> str:
-    """What happened, where, and what may help; only PMvGE's losses know their similarities."""
+    """Return the message of a DivergedError; losses other than PMvGE's have no similarities."""
     if not loss.similarities:
         return (
             f"training diverged at step {step}: the {what}, with learning rate {rate:g}. "
@@ -139,7 +148,7 @@ def _divergence(step: int, what: str, rate: float, loss: Loss) -> str:
 
 
 def _adam(parameters: list[nn.Parameter], weight_decay: float) -> torch.optim.Optimizer:
-    """Adam with decoupled decay of weights (not of biases, norms and scales), fused if possible."""
+    """Return AdamW, fused if possible, without decay of biases, norms and scales."""
     groups = [
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": weight_decay},
         {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},

@@ -11,8 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from pmvge.training.history import Record
 
 
-class Watcher(Protocol):
-    """What the training loop tells while it runs."""
+class TrainingProgress(Protocol):
+    """The callbacks of the training loop."""
 
     def start(self, step: int, max_steps: int) -> None: ...
 
@@ -21,31 +21,31 @@ class Watcher(Protocol):
     def check(self, record: Record, best: float | None) -> None: ...
 
 
-class Silent:
-    """Watches and says nothing."""
+class NoProgress:
+    """Callbacks that show nothing."""
 
-    def __enter__(self) -> Silent:
+    def __enter__(self) -> NoProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
         pass
 
     def start(self, step: int, max_steps: int) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def step(self, step: int, seconds: float) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def check(self, record: Record, best: float | None) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
 
-class Bar:
-    """Steps done, steps per second, current and best validation (or the loss), time left."""
+class TrainingBar:
+    """A bar with steps done, steps per second, validation (or the loss) and time left."""
 
     def __init__(self, console: Console) -> None:
         self._bar = Progress(
-            BarColumn(bar_width=12),  # all fits into 80 columns
+            BarColumn(bar_width=12),  # all columns fit into 80 characters
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]} {task.fields[scores]}"),
             TimeRemainingColumn(),
@@ -54,7 +54,7 @@ class Bar:
         )
         self._first = 0
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> TrainingBar:
         self._bar.start()
         return self
 
@@ -67,24 +67,24 @@ class Bar:
         self._bar.stop()
 
     def start(self, step: int, max_steps: int) -> None:
-        """Begin at ``step``, which is not 0 when a run is resumed."""
+        """Show the bar at ``step``, which is above 0 in a resumed run."""
         self._first = step
         self._task = self._bar.add_task("", total=max_steps, completed=step, rate="", scores="")
 
     def step(self, step: int, seconds: float) -> None:
-        """One step more, ``seconds`` after the start."""
+        """Show that ``step`` is done, ``seconds`` after the start."""
         rate = (step - self._first) / seconds if seconds > 0 else 0.0
         self._bar.update(self._task, completed=step, rate=f"{rate:,.0f} steps/s")
 
     def check(self, record: Record, best: float | None) -> None:
-        """A record was made."""
+        """Show the scores of a new record, and the best validation so far."""
         scores = f"loss {record.loss:.3f}"
         if record.validation is not None and best is not None:
             scores = f"validation {record.validation:.3f}, best {best:.3f}"
         self._bar.update(self._task, scores=scores)
 
 
-def watcher(show: bool) -> Bar | Silent:
-    """A bar if it is wanted and the error stream is a terminal, else silence."""
+def training_progress(show: bool) -> TrainingBar | NoProgress:
+    """Return a bar if ``show`` and the error stream is a terminal, else callbacks of no effect."""
     console = Console(stderr=True)
-    return Bar(console) if show and console.is_terminal else Silent()
+    return TrainingBar(console) if show and console.is_terminal else NoProgress()

@@ -1,4 +1,4 @@
-"""Better settings by trying some: Optuna on held-out links, resumable."""
+"""Search for settings with Optuna. A search can be interrupted and resumed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from pmvge.errors import DivergedError, InputError
 from pmvge.graph import MultiViewGraph
 from pmvge.model import PMvGE
-from pmvge.tuning.space import defaults, fixed_names, plain, suggest
+from pmvge.tuning.space import as_json, defaults, fixed_names, suggest
 from pmvge.tuning.study import (
     check_fingerprint,
     check_trials,
-    checked_journal,
     fingerprint_of,
+    journal_errors,
     load_optuna,
     open_study,
     quiet,
@@ -25,7 +25,7 @@ from pmvge.tuning.study import (
 
 @dataclass(frozen=True)
 class Trial:
-    """One fit: its number, what it tried, and the gain on held-out links (None: it diverged)."""
+    """One fit: its number, settings and gain on held-out links (None if it diverged)."""
 
     number: int
     settings: Mapping[str, Any]
@@ -35,7 +35,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The best settings of all trials, and the gain that the defaults had."""
+    """The best settings of all trials, their gain, and the gain of the default settings."""
 
     settings: dict[str, Any]
     gain: float
@@ -53,47 +53,72 @@ def tune(
     fixed: Mapping[str, Any] | None = None,
     seed: int = 0,
     prepare: Callable[[dict[str, Any]], dict[str, Any]] = lambda settings: settings,
-    told: Callable[[Trial], None] = lambda trial: None,
-    noted: Callable[[str], None] = lambda note: None,
+    on_trial: Callable[[Trial], None] = lambda trial: None,
+    on_note: Callable[[str], None] = lambda note: None,
 ) -> Tuned:
-    """Search dimension, network, dropout, rate, similarity and scheme on held-out links.
+    """Search dimension, network, dropout, learning rate, similarity and scheme.
 
-    Every trial is a fit to ``graph`` whose gain, the profile likelihood of the ``held_out`` links
-    per unit of weight, is to be large; the first has the default settings. Trials are kept in the
-    file ``study``: called again, the search goes on until there are ``trials`` of them, or for
-    ``minutes``. ``fixed`` settings are not searched; ``prepare`` may complete those of a trial
-    before they are given to the model; ``told`` hears of every trial, ``noted`` of a line that was
-    half written when a search was killed, and is left out.
+    Each trial is a fit to ``graph``. Its gain, which is maximised, is the profile likelihood of the
+    ``held_out`` links per unit of weight. The first trial has the default settings. Trials are
+    stored in the file ``study``; another call resumes the search.
+
+    Parameters
+    ----------
+    graph, held_out
+        Training links, and the links that trials are evaluated on.
+    study
+        File that stores the trials.
+    trials
+        Total number of trials, including those of earlier calls.
+    minutes
+        Time limit of this call; None for no limit. An empty study gets at least one trial.
+    fixed
+        Settings that are not searched.
+    seed
+        Seed of the search and of the fits.
+    prepare
+        Function that completes the settings of a trial before they are passed to the model.
+    on_trial
+        Called with every finished trial.
+    on_note
+        Called with a message if the last line of ``study`` was incomplete and has been removed.
+
+    Raises
+    ------
+    StorageError
+        If ``study`` is damaged, no study, or was made with other data or settings.
+    InputError
+        If every trial diverged, or nothing is held out.
     """
     optuna = load_optuna()
     chosen = dict(fixed or {})
     with quiet(optuna):
         fingerprint = fingerprint_of(graph, held_out, chosen, seed)
-        with checked_journal(study):
-            search = open_study(optuna, study, seed, noted)
+        with journal_errors(study):
+            search = open_study(optuna, study, seed, on_note)
             check_trials(optuna, search, chosen)
             check_fingerprint(search, study, fingerprint)
-        known = {
+        first = {
             name: value for name, value in defaults().items() if name not in fixed_names(chosen)
         }
         if not any(trial.state.is_finished() for trial in search.trials):
-            with checked_journal(study):
-                search.enqueue_trial(known)  # again, if it was interrupted
+            with journal_errors(study):
+                search.enqueue_trial(first)  # repeated if the first trial was interrupted
         end = time.monotonic() + 60 * minutes if minutes is not None else None
         done = sum(trial.state.is_finished() for trial in search.trials)
         while done < trials and (end is None or time.monotonic() < end or not done):
-            with checked_journal(study):
+            with journal_errors(study):
                 trial = search.ask()
                 settings = suggest(trial, chosen)
             started = time.perf_counter()
             gain = _gain(graph, held_out, prepare({**chosen, **settings}), seed)
             failed = optuna.trial.TrialState.FAIL
-            with checked_journal(study):
-                trial.set_user_attr("settings", plain(settings))
+            with journal_errors(study):
+                trial.set_user_attr("settings", as_json(settings))
                 search.tell(trial, gain, state=failed if gain is None else None)
-            told(Trial(done, settings, gain, time.perf_counter() - started))
+            on_trial(Trial(done, settings, gain, time.perf_counter() - started))
             done += 1
-        return _best(optuna, search, chosen, known)
+        return _best(optuna, search, chosen, first)
 
 
 def _gain(
@@ -105,15 +130,17 @@ def _gain(
     except DivergedError:
         return None
     if best is None or best.validation is None:
-        raise InputError("tuning needs held-out links and patience: both are how trials are judged")
+        raise InputError(
+            "tuning needs held-out links and patience: trials are evaluated on held-out links"
+        )
     return best.validation
 
 
-def _best(optuna: Any, search: Any, fixed: Mapping[str, Any], usual: Mapping[str, Any]) -> Tuned:
+def _best(optuna: Any, search: Any, fixed: Mapping[str, Any], first: Mapping[str, Any]) -> Tuned:
     complete = search.get_trials(states=[optuna.trial.TrialState.COMPLETE])
     if not complete:
         raise InputError("every trial diverged: standardise the features, or fix similarity=cosine")
     best = max(complete, key=lambda trial: (trial.value, -trial.number))
-    default = next((trial.value for trial in complete if trial.params == usual), None)
+    default = next((trial.value for trial in complete if trial.params == first), None)
     settings = {**fixed, **best.user_attrs["settings"]}
     return Tuned(settings, best.value, default, sum(t.state.is_finished() for t in search.trials))

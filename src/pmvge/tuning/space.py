@@ -1,4 +1,4 @@
-"""The settings that are searched."""
+"""The space of settings that is searched."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ SEARCHED = (
 
 
 def defaults() -> dict[str, Any]:
-    """The default settings as a point of the space that is searched."""
-    usual = PMvGE().get_params(deep=False)
-    sizes = {sizes: name for name, sizes in HIDDEN.items()}
+    """Return the default settings as a point of the search space."""
+    settings = PMvGE().get_params(deep=False)
+    names = {sizes: name for name, sizes in HIDDEN.items()}
     return {
-        "n_components": usual["n_components"],
-        "network": sizes[usual["hidden_sizes"]],
-        "dropout": usual["dropout"],
-        "learning_rate": usual["learning_rate"],
-        "similarity": usual["similarity"],
-        "scheme": usual["scheme"],
+        "n_components": settings["n_components"],
+        "network": names[settings["hidden_sizes"]],
+        "dropout": settings["dropout"],
+        "learning_rate": settings["learning_rate"],
+        "similarity": settings["similarity"],
+        "scheme": settings["scheme"],
     }
 
 
 def fixed_names(fixed: Mapping[str, Any]) -> set[str]:
-    """Return the names of settings, and of search dimensions, that are not searched."""
+    """Return the names of settings, and of dimensions of the search space, that are fixed."""
     network = {"network"} if {"encoder", "hidden_sizes"} & set(fixed) else set()
     return set(fixed) | network
 
@@ -67,6 +67,6 @@ def suggest(trial: Any, fixed: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as JSON has them."""
+def as_json(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings as JSON values: tuples become lists."""
     return {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()}

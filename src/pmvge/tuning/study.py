@@ -1,4 +1,4 @@
-"""The file that keeps the trials of a search: an Optuna journal, checked before it is used."""
+"""The file that stores the trials of a search: an Optuna journal, checked before it is used."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import Any
 
 from pmvge.errors import InputError, PmvgeError, StorageError, one_line
 from pmvge.graph import MultiViewGraph
-from pmvge.training import add_graphs
-from pmvge.tuning.space import plain, suggest
+from pmvge.training import hash_graphs
+from pmvge.tuning.space import as_json, suggest
 
 NAME = "pmvge"
-LINE = b'{"op_code":'  # how Optuna begins every line of a journal
-KINDS = range(32)  # of lines: Optuna has eleven, and may have more one day
-LONGEST = 1 << 20  # bytes of a line
-ANEW = "name another file by --study, or remove this one to start anew"
+LINE_START = b'{"op_code":'  # of every line that Optuna writes to a journal
+OP_CODES = range(32)  # Optuna 5 uses eleven; later versions may add some
+MAX_LINE = 1 << 20  # bytes
+FIX = "name another file with --study, or remove this one"
 
 
 def load_optuna() -> Any:
-    """Optuna, or what to install."""
+    """Import and return Optuna; raise InputError with the command to install it."""
     try:
         import optuna
-        import tomlkit  # noqa: F401  (needed when all trials are done: better to know now)
+        import tomlkit  # noqa: F401  (needed after the last trial: fail early)
     except ImportError as error:
         raise InputError("tuning needs Optuna and tomlkit: pip install 'pmvge[tune]'") from error
     return optuna
@@ -34,7 +34,7 @@ def load_optuna() -> Any:
 
 @contextmanager
 def quiet(optuna: Any) -> Iterator[None]:
-    """Optuna logs every trial, with its own words; ours are told to ``told``."""
+    """Silence Optuna's log messages while the context is active."""
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
@@ -44,8 +44,8 @@ def quiet(optuna: Any) -> Iterator[None]:
 
 
 @contextmanager
-def checked_journal(path: Path) -> Iterator[None]:
-    """Optuna believes what it reads: a damaged line may become any error, now or later."""
+def journal_errors(path: Path) -> Iterator[None]:
+    """Raise any exception of Optuna as StorageError: a damaged journal can cause any of them."""
     try:
         yield
     except PmvgeError:
@@ -55,24 +55,27 @@ def checked_journal(path: Path) -> Iterator[None]:
     except Exception as error:
         what = f"{type(error).__name__}: {one_line(error)}"
         raise StorageError(
-            f"{path}: cannot be used as a study: it is damaged ({what}); {ANEW}"
+            f"{path}: cannot be used as a study: it is damaged ({what}); {FIX}"
         ) from error
 
 
-def open_study(optuna: Any, path: Path, seed: int, noted: Callable[[str], None]) -> Any:
-    """Open the study in a journal file, or create it."""
+def open_study(optuna: Any, path: Path, seed: int, on_note: Callable[[str], None]) -> Any:
+    """Open the study in a journal file, or create it.
+
+    ``on_note`` is called with a message if the last line was incomplete and has been removed.
+    """
     journal = optuna.storages.journal
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = journal.JournalFileOpenLock(str(path))
     if path.exists():
-        _mend(path, lock, noted)
+        _remove_incomplete_line(path, lock, on_note)
     storage = journal.JournalStorage(journal.JournalFileBackend(str(path), lock_obj=lock))
     study = {"study_name": NAME, "storage": storage}
-    known = bool(optuna.get_all_study_names(storage=storage))
-    done = len(optuna.load_study(**study).trials) if known else 0
-    # A sampler goes on from its seed and the trials there are, not from its own beginning.
+    exists = bool(optuna.get_all_study_names(storage=storage))
+    done = len(optuna.load_study(**study).trials) if exists else 0
+    # With the same seed, a resumed sampler would draw the first trials' random numbers again.
     sampler = optuna.samplers.TPESampler(seed=(seed + done) % 2**32)
-    if known:
+    if exists:
         return optuna.load_study(**study, sampler=sampler)
     return optuna.create_study(**study, sampler=sampler, direction="maximize", load_if_exists=True)
 
@@ -84,39 +87,39 @@ def check_fingerprint(search: Any, path: Path, fingerprint: str) -> None:
         search.set_user_attr("fingerprint", fingerprint)
     elif before != fingerprint:
         raise StorageError(
-            f"{path}: these trials were made with other data or other settings; remove the file, "
-            "or name another by --study"
+            f"{path}: these trials were made with other data or other settings; {FIX}"
         )
 
 
-def _mend(path: Path, lock: Any, noted: Callable[[str], None]) -> None:
-    """Cut off a last line without an end: Optuna would write the next one behind it."""
-    lock.acquire()  # or the line is one that another process is writing
+def _remove_incomplete_line(path: Path, lock: Any, on_note: Callable[[str], None]) -> None:
+    """Remove a last line without a line end: Optuna would append the next line to it."""
+    lock.acquire()  # otherwise another process may be writing the line
     try:
-        end = _whole_lines(path)
+        end = _check_lines(path)
         if end < path.stat().st_size:
             with path.open("rb+") as stream:
                 stream.truncate(end)
-            noted(f"{path}: its last line was half written, and is left out")
+            on_note(f"{path}: its last line was incomplete and has been removed")
     finally:
         lock.release()
 
 
-def _whole_lines(path: Path) -> int:
-    """The bytes of all lines that have an end, each of which must be one of Optuna's.
+def _check_lines(path: Path) -> int:
+    """Return the number of bytes up to the last line end.
 
-    Optuna adds its lines to any file: one that is something else must not come to that.
+    Raise StorageError if a line is not a journal entry: Optuna appends to any existing file.
     """
     end = 0
     with path.open("rb") as stream:
-        for number, line in enumerate(iter(lambda: stream.readline(LONGEST), b""), start=1):
-            half = not line.endswith(b"\n")
-            if half and len(line) < LONGEST and (end or line[: len(LINE)] == LINE[: len(line)]):
+        for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE), b""), start=1):
+            incomplete = not line.endswith(b"\n")
+            looks_right = end or line[: len(LINE_START)] == LINE_START[: len(line)]
+            if incomplete and len(line) < MAX_LINE and looks_right:
                 break
-            if half or not _is_entry(line):
+            if incomplete or not _is_entry(line):
                 raise StorageError(
-                    f"{path}: cannot be used as a study: line {number} is damaged, or none of "
-                    f"Optuna's; {ANEW}"
+                    f"{path}: cannot be used as a study: line {number} is damaged or was not "
+                    f"written by Optuna; {FIX}"
                 )
             end += len(line)
     return end
@@ -127,18 +130,20 @@ def _is_entry(line: bytes) -> bool:
         entry = json.loads(line)
     except (ValueError, RecursionError):
         return False
-    known = isinstance(entry, dict) and entry.get("op_code") in KINDS
+    known = isinstance(entry, dict) and entry.get("op_code") in OP_CODES
     return known and isinstance(entry.get("worker_id"), str)
 
 
 def check_trials(optuna: Any, search: Any, fixed: Mapping[str, Any]) -> None:
-    """What is in the file must be what this search has put there."""
+    """Raise ValueError unless the study has the direction and settings of this search."""
     if search.direction != optuna.study.StudyDirection.MAXIMIZE:
-        raise ValueError("it is to make something small")
+        raise ValueError(
+            f"the study's direction is {search.direction.name.lower()}; expected maximize"
+        )
     for trial in search.get_trials(states=[optuna.trial.TrialState.COMPLETE]):
-        settings = plain(suggest(optuna.trial.FixedTrial(trial.params), fixed))
+        settings = as_json(suggest(optuna.trial.FixedTrial(trial.params), fixed))
         if settings != trial.user_attrs["settings"] or math.isnan(trial.value):
-            raise ValueError(f"trial {trial.number} has other settings than it had, or no gain")
+            raise ValueError(f"trial {trial.number}: its settings were changed, or it has no gain")
 
 
 def fingerprint_of(
@@ -146,5 +151,5 @@ def fingerprint_of(
 ) -> str:
     """Return a hash of the data and the fixed settings of a search."""
     digest = hashlib.sha256(repr([repr(graph), sorted(map(str, fixed.items())), seed]).encode())
-    add_graphs(digest, graph, held_out)
+    hash_graphs(digest, graph, held_out)
     return digest.hexdigest()

@@ -1,1 +1,1 @@
-"""Damaged inputs for everything that reads files, and the judge of what comes of them."""
+"""Fuzz all readers of files: damage valid inputs, read them, classify the outcomes."""

@@ -1,6 +1,6 @@
-"""Bytes with damage: bits that flip, pieces that are lost, come twice or come from elsewhere.
+"""Damage bytes and JSON texts at random: flip bits, delete, repeat, move and insert pieces.
 
-Every change is drawn from the generator that is handed in, so that a seed gives the same bytes.
+All random choices come from the generator that is passed in, so a seed gives the same bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 Mutate = Callable[[random.Random, bytes, bytes], bytes]
 
-# What readers stumble over: ends of strings and lines, text that is none, numbers without measure.
+# Pieces that readers often handle wrongly: quotes, line ends, invalid UTF-8, huge numbers.
 PIECES = (
     b'"', b"'", b"\0", b"\0\0\0\0", b"\n", b"\r", b"\r\n", b"\n\n", b"\t", b",", b";", b"|", b" ",
     b"\\", b"\\u0000", b"#", b"=", b"[", b"]", b"{", b"}", b"[[", b"]]", b"{}", b"[]", b"%", b"*",
@@ -42,7 +42,7 @@ def _flip(rng: random.Random, data: bytes, other: bytes) -> bytes:
 
 
 def _byte(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """Put any byte in the place of another."""
+    """Replace a byte with a random one."""
     at = rng.randrange(len(data) or 1)
     return data[:at] + bytes([rng.randrange(256)]) + data[at + 1 :]
 
@@ -53,48 +53,48 @@ def _range(rng: random.Random, data: bytes) -> tuple[int, int]:
 
 
 def _delete(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """Lose a range."""
+    """Delete a range."""
     start, end = _range(rng, data)
     return data[:start] + data[end:]
 
 
 def _repeat(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """Have a range several times."""
+    """Repeat a range."""
     start, end = _range(rng, data)
     return data[:end] + data[start:end] * rng.choice((1, 1, 2, 20)) + data[end:]
 
 
 def _swap(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """Exchange two ranges that follow one another."""
+    """Swap two adjacent ranges."""
     a, b, c = sorted(rng.randrange(len(data) + 1) for _ in range(3))
     return data[:a] + data[b:c] + data[a:b] + data[c:]
 
 
 def _truncate(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """End early, or begin late."""
+    """Cut off the end, or the beginning."""
     at = rng.randrange(len(data) + 1)
     return data[:at] if rng.random() < 0.8 else data[at:]
 
 
 def _insert(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """Put a piece in between."""
+    """Insert a piece."""
     at = rng.randrange(len(data) + 1)
     return data[:at] + rng.choice(PIECES) + data[at:]
 
 
 def _overwrite(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """Put a piece over what is there."""
+    """Overwrite bytes with a piece."""
     at, piece = rng.randrange(len(data) + 1), rng.choice(PIECES)
     return data[:at] + piece + data[at + len(piece) :]
 
 
 def _number(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """Put a piece in the place of a number in the text."""
+    """Replace a number in the text with a piece."""
     return _replace(rng, data, NUMBER, rng.choice(PIECES))
 
 
 def _word(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """Put a piece, with quotes or without, in the place of a quoted text."""
+    """Replace a quoted text with a piece, with or without quotes."""
     piece = rng.choice(PIECES)
     return _replace(rng, data, TEXT, piece if rng.random() < 0.3 else b'"' + piece + b'"')
 
@@ -108,7 +108,7 @@ def _replace(rng: random.Random, data: bytes, pattern: re.Pattern[bytes], new: b
 
 
 def _lines(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """Lose a line, have it twice, or put it elsewhere."""
+    """Delete, duplicate or move a line."""
     lines = data.splitlines(keepends=True)
     if not lines:
         return data
@@ -120,14 +120,14 @@ def _lines(rng: random.Random, data: bytes, other: bytes) -> bytes:
 
 
 def _ends(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """End all lines, or those of one half, in another way."""
+    """Change the line ends of all lines, or of the second half."""
     half = len(data) // 2 if rng.random() < 0.5 else 0
     end = rng.choice((b"\r\n", b"\r", b"\n\n", b"\0\n", b" \n"))
     return data[:half] + data[half:].replace(b"\n", end)
 
 
 def _widen(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """Have more columns, or very many."""
+    """Append some columns, or very many."""
     names, *rows = data.splitlines()[:1000] or [b""]
     more = range(rng.choice((5, 250)))
     cells = b"".join(b"," + rng.choice((b"1", b"0.5", b"x", b"")) for _ in more)
@@ -136,19 +136,19 @@ def _widen(rng: random.Random, data: bytes, other: bytes) -> bytes:
 
 
 def _nest(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """Open far more than is closed."""
+    """Insert deep nesting that is never closed."""
     deep = rng.choice((b"[", b"{", b"(", b'{"a":', b"[[", b"a.")) * rng.choice((50, 1500, 30_000))
     at = rng.randrange(len(data) + 1)
     return data[:at] + deep + data[at:]
 
 
 def _splice(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """Begin as one file and go on as another."""
+    """Join the beginning of one file and the end of another."""
     return data[: rng.randrange(len(data) + 1)] + other[rng.randrange(len(other) + 1) :]
 
 
-def _word_of_bytes(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """Put another length or offset in the place of some bytes."""
+def _integer(rng: random.Random, data: bytes, other: bytes) -> bytes:
+    """Overwrite bytes with an integer, as if a length or an offset were wrong."""
     size = rng.choice((1, 2, 4, 8))
     at = rng.randrange(max(1, len(data) - size + 1))
     value = rng.choice((0, 1, 2**7, 2**8 - 1, 2**31, 2**32 - 1, 2**60, 2**63, 2**64 - 1))
@@ -159,12 +159,12 @@ MUTATIONS: dict[str, Mutate] = {
     "flip": _flip, "byte": _byte, "delete": _delete, "repeat": _repeat, "swap": _swap,
     "truncate": _truncate, "insert": _insert, "overwrite": _overwrite, "number": _number,
     "word": _word, "lines": _lines, "ends": _ends, "widen": _widen, "nest": _nest,
-    "splice": _splice, "length": _word_of_bytes,
+    "splice": _splice, "length": _integer,
 }  # fmt: skip
 
 
 def mutate(rng: random.Random, data: bytes, other: bytes) -> tuple[bytes, list[str]]:
-    """The bytes after one change or a few, and what they were."""
+    """Return the bytes after one or a few mutations, and the names of these."""
     names = rng.choices([*MUTATIONS], k=rng.choice((1, 1, 1, 2, 3, 5)))
     for name in names:
         data = MUTATIONS[name](rng, data, other)
@@ -172,41 +172,41 @@ def mutate(rng: random.Random, data: bytes, other: bytes) -> tuple[bytes, list[s
 
 
 def mutate_json(rng: random.Random, text: bytes) -> tuple[bytes, list[str]]:
-    """A JSON text in which a value is another one, lost, there twice or where another was."""
-    content, told = json.loads(text), []
+    """Return a JSON text after one or a few changes of its values, and these changes."""
+    content, changes = json.loads(text), []
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
-        places = list(_places(content))
-        if not places:
+        values = list(_values(content))
+        if not values:
             break
-        holder, key, path = rng.choice(places)
-        told.append(_change(rng, holder, key, path, places))
-    return json.dumps(content).encode(), told
+        parent, key, path = rng.choice(values)
+        changes.append(_change(rng, parent, key, path, values))
+    return json.dumps(content).encode(), changes
 
 
-def _places(content, path=""):  # type: ignore[no-untyped-def]
-    """Every value that a list or an object holds: its holder, its key, and how to get there."""
+def _values(content, path=""):  # type: ignore[no-untyped-def]
+    """Yield the parent, the key and the path of every value in nested lists and objects."""
     items = content.items() if isinstance(content, dict) else enumerate(content)
     for key, value in items:
         yield content, key, f"{path}/{key}"
         if isinstance(value, dict | list):
-            yield from _places(value, f"{path}/{key}")
+            yield from _values(value, f"{path}/{key}")
 
 
-def _change(rng, holder, key, path, places) -> str:  # type: ignore[no-untyped-def]
-    how = rng.choice(("value", "value", "value", "number", "lose", "twice", "rename", "elsewhere"))
-    value = holder[key]
-    if how == "lose":
-        del holder[key]
-    elif how == "twice" and isinstance(holder, list):
-        holder.insert(key, value)
-    elif how == "rename" and isinstance(holder, dict):
-        holder[rng.choice(("", "x", "ü", f"{key} ", "id"))] = holder.pop(key)
+def _change(rng, parent, key, path, values) -> str:  # type: ignore[no-untyped-def]
+    how = rng.choice(("value", "value", "value", "number", "delete", "repeat", "rename", "copy"))
+    value = parent[key]
+    if how == "delete":
+        del parent[key]
+    elif how == "repeat" and isinstance(parent, list):
+        parent.insert(key, value)
+    elif how == "rename" and isinstance(parent, dict):
+        parent[rng.choice(("", "x", "ü", f"{key} ", "id"))] = parent.pop(key)
     elif how == "number" and isinstance(value, int | float):
-        holder[key] = rng.choice((value + 1, value - 1, -value, value * 10**9, value / 2))
-    elif how == "elsewhere":
-        other, at, _ = rng.choice(places)
-        # As text and back: an object that held itself would have no end.
-        holder[key] = json.loads(json.dumps(other.get(at) if isinstance(other, dict) else None))
+        parent[key] = rng.choice((value + 1, value - 1, -value, value * 10**9, value / 2))
+    elif how == "copy":
+        other, at, _ = rng.choice(values)
+        # A copy: an object that contains itself cannot be written as JSON.
+        parent[key] = json.loads(json.dumps(other.get(at) if isinstance(other, dict) else None))
     else:
-        holder[key] = rng.choice(VALUES)
+        parent[key] = rng.choice(VALUES)
     return f"{path}: {how}"

@@ -1,4 +1,4 @@
-"""Which inputs are tried: every reader gets its share, whenever one stops."""
+"""Choose which inputs are run: every target gets its share."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from fuzzing.targets import TARGETS
 
 
 def inputs(names: Sequence[str], first: int) -> Iterator[tuple[str, int]]:
-    """Readers and seeds without an end; always the one that is furthest behind its share."""
+    """Yield target names and seeds without end, next the target furthest behind its share."""
     done = dict.fromkeys(names, 0)
     while True:
-        name = min(done, key=lambda one: (done[one] + 1) / TARGETS[one].share)
+        name = min(done, key=lambda target: (done[target] + 1) / TARGETS[target].share)
         yield name, first + done[name]
         done[name] += 1

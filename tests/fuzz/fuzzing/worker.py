@@ -1,6 +1,6 @@
-"""A process that reads damaged inputs, with a limit on its memory; it may crash, we do not.
+"""A child process that reads damaged inputs, with a memory limit. A crash ends only the child.
 
-The process gets lines ``{"target": ..., "seed": ...}`` and answers with outcomes.
+The child reads lines ``{"target": ..., "seed": ...}`` and answers with outcomes.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fuzzing.judge import SECONDS, Outcome, judge
+from fuzzing.outcome import Outcome, run_case
 from fuzzing.target import Case
 from fuzzing.targets import TARGETS
 
-GRACE = 10  # seconds, for code that does not hear the alarm, and for a busy machine
-SPACE = 4 << 30  # bytes of addresses beyond those of the libraries
-START = 120  # seconds in which the libraries are there
-HERE = Path(__file__).resolve().parents[1]
-# One thread each; and no allocator that takes addresses by the gigabyte.
+TIMEOUT = 120  # seconds to wait for an answer: longer means that the process hangs
+ADDRESS_SPACE = 4 << 30  # bytes beyond the address space of the libraries
+START_TIMEOUT = 120  # seconds until the libraries are imported
+FOLDER = Path(__file__).resolve().parents[1]
+# One thread per library; no allocators that reserve gigabytes of address space.
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -36,24 +36,24 @@ ENVIRONMENT = {
 
 
 class Worker:
-    """Starts a process when there is something to do, and another one when it has died."""
+    """Run inputs in a child process, which is started on demand and restarted after a crash."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
-        self.errors = tempfile.TemporaryFile()  # noqa: SIM115  (until the worker is closed)
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed by close)
 
     def run(self, target: str, seed: int | None) -> Outcome:
-        """The outcome of one input; without a seed, of the valid one."""
+        """Return the outcome of one input; without a seed, of the valid input."""
         process = self._started()
         assert process.stdin is not None
-        with suppress(BrokenPipeError):  # it has died meanwhile: then there is no answer
+        with suppress(BrokenPipeError):  # the child has died: there is no answer
             process.stdin.write(json.dumps({"target": target, "seed": seed}).encode() + b"\n")
             process.stdin.flush()
-        answer = self._answer(process, SECONDS + GRACE)
+        answer = self._answer(process, TIMEOUT)
         if answer is None:
             code = self.end()
-            why = "it hangs" if code == -9 else f"the process ended with code {code}"
-            return Outcome("failed", f"{why}\n{self._said()}", float(SECONDS))
+            reason = "it hangs" if code == -9 else f"the process ended with code {code}"
+            return Outcome("failed", f"{reason}\n{self._stderr()}", float(TIMEOUT))
         return Outcome(**answer)
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -64,33 +64,33 @@ class Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self.errors,
-                cwd=HERE,
+                cwd=FOLDER,
                 env={**os.environ, **ENVIRONMENT},
             )
-            if self._answer(self.process, START) is None:
+            if self._answer(self.process, START_TIMEOUT) is None:
                 self.end()
-                raise RuntimeError(f"the process did not start\n{self._said()}")
+                raise RuntimeError(f"the process did not start\n{self._stderr()}")
         return self.process
 
     @staticmethod
     def _answer(process: subprocess.Popen[bytes], seconds: float) -> Any:
-        """The next line; None if there is none in time."""
+        """Return the next answer; None if there is none in time."""
         assert process.stdout is not None
         ready, _, _ = select.select([process.stdout], [], [], seconds)
         line = process.stdout.readline() if ready else b""
         return json.loads(line) if line else None
 
-    def _said(self) -> str:
+    def _stderr(self) -> str:
         self.errors.seek(0)
         return self.errors.read().decode(errors="replace")[-4000:]
 
     def close(self) -> None:
-        """End the process, and forget what it said."""
+        """End the process and close the file of its error output."""
         self.end()
         self.errors.close()
 
     def end(self) -> int | None:
-        """End the process; say with which code it ended, -9 if it had to be told."""
+        """End the process; return its exit code, -9 if it had to be killed."""
         process, self.process = self.process, None
         if process is None:
             return None
@@ -107,27 +107,27 @@ class Worker:
 
 
 def limit_memory() -> None:
-    """Allow so many bytes of addresses beyond those that are used now."""
+    """Limit the address space to ADDRESS_SPACE bytes more than is used now."""
     status = Path("/proc/self/statm")
-    if not status.exists():  # not Linux: the largest amount of memory is looked at all the same
+    if not status.exists():  # not Linux: only the peak memory is checked
         return
     used = int(status.read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + SPACE, used + SPACE))
+    resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESS_SPACE, used + ADDRESS_SPACE))
 
 
 def serve() -> None:
-    """Answer until there are no more lines."""
+    """Answer requests until the input ends."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # output of libraries must not mix with answers
     import torch
 
     torch.set_num_threads(1)
     limit_memory()
     answers.write("{}\n")
     for line in sys.stdin:
-        asked = json.loads(line)
-        target, seed = TARGETS[asked["target"]], asked["seed"]
-        outcome = judge(
+        request = json.loads(line)
+        target, seed = TARGETS[request["target"]], request["seed"]
+        outcome = run_case(
             Case(target, 0, dict(target.valid)) if seed is None else Case.of(target, seed)
         )
         answers.write(json.dumps(asdict(outcome)) + "\n")

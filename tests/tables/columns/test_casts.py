@@ -1,4 +1,4 @@
-"""Ids of any type are the same ids in any file."""
+"""Ids of any type, and casts of feature columns."""
 
 import datetime
 import uuid
@@ -28,7 +28,7 @@ KEYS = {
 
 
 def ids_of(frame, links=None):
-    """The ids of a view, and for each of its nodes the partners linked to it."""
+    """Return the ids of a view, and the id that each is linked to."""
     other = {"id": frame["id"], "t": [f"t{at}" for at in range(len(frame["id"]))]}
     graph = graph_from_frames(
         {"v": ViewTable(frame, "id", {}), "t": None},
@@ -48,7 +48,7 @@ def test_ids_keep_their_values(keys) -> None:
 
 
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS)
-def test_ids_in_csv_are_those_in_frames(write, tmp_path, keys) -> None:
+def test_ids_in_csv_equal_ids_in_data_frames(write, tmp_path, keys) -> None:
     text = pd.DataFrame({"id": keys}).to_csv(index=False)
     path = str(tmp_path / write("ids.csv", text))
     links = {"id": keys, "t": ["t0", "t1", "t2"]}
@@ -75,7 +75,7 @@ def test_ids_in_csv_are_those_in_frames(write, tmp_path, keys) -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore::pmvge.tables.DroppedRows")
-def test_the_same_ids_of_two_types_meet(view, links) -> None:
+def test_equal_ids_of_two_types_match(view, links) -> None:
     table = pd.DataFrame({"id": links, "t": ["a", "b", "c"]})
     _, partners = ids_of(pd.DataFrame({"id": view}), table)
     expected = ["a", "b", "c"] if links[0] is not None else ["b", "c"]
@@ -87,7 +87,7 @@ def test_padded_ids_are_not_numbers() -> None:
         ids_of({"id": ["007", "010"]}, {"id": [7, 10], "t": ["a", "b"]})
 
 
-def test_whole_doubles_are_integers_and_nan_is_nothing() -> None:
+def test_integral_doubles_are_integer_ids_and_nan_is_missing() -> None:
     frame = pa.table({"id": [12.0, 13.0, float("nan")], "t": [1, 2, 3]})
     with pytest.warns(UserWarning, match="1 of 3 rows dropped"):
         graph = graph_from_frames(
@@ -107,7 +107,7 @@ def test_whole_doubles_are_integers_and_nan_is_nothing() -> None:
         unique=True,
     )
 )
-def test_texts_are_never_changed(keys) -> None:
+def test_text_ids_are_never_changed(keys) -> None:
     ids, partners = ids_of({"id": keys})
     assert {str(value) for value in ids.tolist()} == set(keys)
     assert {str(key) for key in partners} == set(keys)
@@ -127,7 +127,7 @@ def test_texts_are_never_changed(keys) -> None:
         (["[1, 2]", "[1, 3", "[2, 3]"], "vector", r"expected lists of .* such as '\[1, 3'"),
     ],
 )
-def test_values_of_another_kind(values, kind, message) -> None:
+def test_values_of_another_kind_are_refused(values, kind, message) -> None:
     frame = {"id": [1, 2, 3], "x": values}
     with pytest.raises(TableError, match=f"view v .dict.: column 'x': {message}"):
         graph_from_frames(
@@ -136,7 +136,7 @@ def test_values_of_another_kind(values, kind, message) -> None:
         )
 
 
-def test_truth_values_are_numbers_in_any_file() -> None:
+def test_booleans_are_numbers() -> None:
     frame = pd.DataFrame({"film": ["a", "b"], "new": [True, False]})
     graph = graph_from_frames(
         {"film": ViewTable(frame, "film", {"new": "numeric"}, standardize=False), "user": None},

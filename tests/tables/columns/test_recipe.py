@@ -1,4 +1,4 @@
-"""A view's columns side by side: chosen by names and patterns, learned once, the same for ever."""
+"""Recipes: columns chosen by names and patterns, fitted once, applied to other tables."""
 
 import json
 from collections import Counter
@@ -15,7 +15,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from pmvge.errors import TableError
 from pmvge.tables import Feature, LinkTable, ViewTable, graph_from_frames, rows_of
 from pmvge.tables.columns.casts import cast
-from pmvge.tables.columns.recipe import Recipe, expand
+from pmvge.tables.columns.recipe import Recipe, resolve_features
 
 FILMS = pd.DataFrame(
     {
@@ -42,7 +42,7 @@ def features_of(frame, features, **options):
     return graph_of(frame, features, **options).views["v"]
 
 
-def test_every_kind_at_once(dense) -> None:
+def test_features_of_every_kind_agree_with_scikit_learn(dense) -> None:
     kinds = ("numeric", "numeric", "category", "text", "date", "vector")
     X = features_of(FILMS, dict(zip(FILMS.columns[1:], kinds, strict=True)))
     films = FILMS.sort_values("id").reset_index(drop=True)
@@ -57,7 +57,7 @@ def test_every_kind_at_once(dense) -> None:
             StandardScaler().fit_transform(np.array(films.vector.tolist())),
         ]
     )
-    for column in ("year", "seen"):  # deviations are of the known values
+    for column in ("year", "seen"):  # deviations of the values that are present
         at = list(numbers).index(column)
         known = numbers[column].dropna()
         wanted[:, at] = (numbers[column].fillna(known.mean()) - known.mean()) / known.std(ddof=0)
@@ -82,17 +82,17 @@ def test_text_can_be_dense_and_hashed(dense) -> None:
     np.testing.assert_allclose(X, wanted.toarray(), rtol=1e-6)
 
 
-def test_rare_categories_are_one(dense) -> None:
+def test_rare_categories_share_a_feature(dense) -> None:
     frame = {"id": range(7), "c": ["x", "x", "x", "y", "y", "z", "w"]}
     X = dense(features_of(frame, {"c": Feature("category", size=2)}))
     assert X.argmax(axis=1).tolist() == [0, 0, 0, 1, 1, 2, 2]
     assert X.shape == (7, 3)
 
 
-def test_categories_of_whole_numbers_are_those_of_integers() -> None:
+def test_integral_doubles_match_integer_categories() -> None:
     graph = graph_of({"id": [1, 2, 3], "c": ["1", "2", "2"]}, {"c": "category"})
-    later = pd.DataFrame({"id": [1, 2, 3], "c": [1.0, None, 2.0]})
-    _, X = rows_of(graph.tables, "v", later)
+    new = pd.DataFrame({"id": [1, 2, 3], "c": [1.0, None, 2.0]})
+    _, X = rows_of(graph.tables, "v", new)
     assert X.tolist() == [[1, 0], [0, 0], [0, 1]]
 
 
@@ -110,7 +110,7 @@ def test_vectors_of_every_type(vectors) -> None:
     assert X.tolist() == [[1, 2], [3, 5]]
 
 
-def test_vectors_of_floats_are_staged_as_they_are_to_the_same_bits() -> None:
+def test_float_vectors_are_staged_as_floats_with_the_same_bits() -> None:
     rows = np.random.default_rng(0).normal(3, 2, (50, 4)).astype(np.float32)
     found = [
         features_of({"id": range(50), "v": pa.array(list(rows.astype(kind)))}, {"v": "vector"})
@@ -145,10 +145,10 @@ def test_dates_are_days(days) -> None:
     assert X.ravel().tolist() == [18262.0, 18263.5]
 
 
-def test_patterns() -> None:
+def test_patterns_of_column_names() -> None:
     columns = dict.fromkeys(["id", "w1", "w10", "word", "x[1]", "wid"], "DOUBLE")
     table = ViewTable("f.csv", "wid", {"w*": "numeric", "word": "text", "x[1]": "vector"})
-    chosen = expand("view v", table, columns)
+    chosen = resolve_features("view v", table, columns)
     assert {name: feature.kind for name, feature in chosen.items()} == {
         "w1": "numeric",
         "w10": "numeric",
@@ -156,9 +156,9 @@ def test_patterns() -> None:
         "x[1]": "vector",
     }
     labelled = ViewTable("f.csv", "wid", {"w*": "numeric"}, labels=("word",))
-    assert list(expand("view v", labelled, columns)) == ["w1", "w10"]
+    assert list(resolve_features("view v", labelled, columns)) == ["w1", "w10"]
     with pytest.raises(TableError, match=r"view v: no column 'y\*'; the columns are 'id', 'w1'"):
-        expand("view v", ViewTable("f.csv", "id", {"y*": "numeric"}), columns)
+        resolve_features("view v", ViewTable("f.csv", "id", {"y*": "numeric"}), columns)
 
 
 def test_many_columns() -> None:
@@ -179,14 +179,14 @@ def test_many_columns() -> None:
         max_size=10,
     )
 )
-def test_recipes_are_plain_data(rows) -> None:
+def test_recipes_survive_json(rows) -> None:
     frame = pd.DataFrame(rows, columns=["x", "c", "t"]).assign(id=range(len(rows)))
     frame["x"] = frame["x"].astype(float)
     kinds = {"x": "numeric", "c": "category", "t": {"kind": "text", "hashed": True, "size": 8}}
     graph = graph_of(frame, kinds)
     plain = graph.tables["views"]["v"]["recipe"]
-    recipe = Recipe.from_plain(json.loads(json.dumps(plain)))
-    assert recipe.to_plain() == plain
+    recipe = Recipe.from_dict(json.loads(json.dumps(plain)))
+    assert recipe.to_dict() == plain
     columns = {
         "feature x": pa.array(frame["x"], from_pandas=True),
         "feature c": pa.array([c for _, c, _ in rows], pa.string()),

@@ -1,4 +1,4 @@
-"""What is left open is guessed: ids, kinds of columns, the columns of links and their weights."""
+"""Guesses of ids, kinds of columns, labels, and the columns and weights of links."""
 
 import datetime
 
@@ -9,16 +9,16 @@ import pytest
 
 from pmvge.errors import TableError
 from pmvge.tables import LinkTable, Project, ViewTable, graph_from_frames, read_tables
-from pmvge.tables.guessing.guess import names_view
+from pmvge.tables.guessing.guess import is_named_after
+from pmvge.tables.sources.connection import connect
 from pmvge.tables.sources.source import as_source
-from pmvge.tables.sources.workbench import workbench
 
 N = 60
 RNG = np.random.default_rng(0)
 
 
 def guessed(views, links):
-    """The project with everything guessed."""
+    """Return the project with everything guessed."""
     project = Project(
         {name: t if isinstance(t, ViewTable) else ViewTable(t) for name, t in views.items()},
         {pair: t if isinstance(t, LinkTable) else LinkTable(t) for pair, t in links.items()},
@@ -53,8 +53,8 @@ def guess_view(frame, name="films", key="film_id"):
         ("rating", "users", False),
     ],
 )
-def test_columns_called_after_a_view(column, view, named) -> None:
-    assert names_view(column, view) == named
+def test_columns_named_after_a_view(column, view, named) -> None:
+    assert is_named_after(column, view) == named
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_columns_called_after_a_view(column, view, named) -> None:
         ([datetime.date(2020, 1, 1)] * 30 + [datetime.date(2021, 1, 1)] * 30, "date"),
         (list(RNG.normal(size=(N, 2))), "vector"),
         (["[1, 2]", "[2, 3.5]"] * (N // 2), "vector"),
-        ([chr(65 + at) for at in range(N)], "category"),  # letters are no words
+        ([chr(65 + at) for at in range(N)], "category"),  # single letters are not words
         (["same"] * N, None),
         ([None] * N, None),
         ([{"a": 1}] * N, None),
@@ -89,7 +89,7 @@ def test_kinds_of_columns(values, kind) -> None:
     assert {name: f.kind for name, f in features.features.items()} == ({"x": kind} if kind else {})
 
 
-def test_labels_are_no_features() -> None:
+def test_labels_are_not_features() -> None:
     view = guess_view({"film_id": [1, 2], "class": ["a", "b"], "Label": ["c", "d"], "x": [1, 2]})
     assert view.labels == ("class", "Label")
     assert list(view.features) == ["x"]
@@ -112,23 +112,23 @@ def test_ids(columns, key) -> None:
     assert guess_view(frame, key=key).id == key
 
 
-def test_a_time_or_a_weight_is_no_id() -> None:
+def test_times_and_weights_are_not_ids() -> None:
     frame = {"timestamp": list(range(N)), "rating": list(range(N)), "x": [1] * N}
-    with pytest.raises(TableError, match=r"view films .dict.: no column has a value of its own"):
+    with pytest.raises(TableError, match=r"view films .dict.: no id column found"):
         guess_view(frame, key="x")
 
 
-def test_zeros_and_ones_in_many_columns_are_a_bag_of_words() -> None:
+def test_many_mostly_zero_columns_are_a_bag_of_words() -> None:
     words = (RNG.random((N, 120)) < 0.05).astype(int)
     words[:, 7] = 0
     frame = pd.DataFrame(words, columns=[f"w{at}" for at in range(120)]).assign(film_id=range(N))
     view = guess_view(frame)
     assert (view.sparse, view.standardize) == (True, False)
-    assert len(view.features) == 120  # a word that no row has yet keeps its place
+    assert len(view.features) == 120  # a word in no row keeps its column
     assert guess_view(frame[["film_id", *frame.columns[:50]]]).sparse is None
 
 
-def test_a_constant_column_among_its_like_stays() -> None:
+def test_a_constant_column_of_a_numbered_group_is_kept() -> None:
     frame = pd.DataFrame(RNG.normal(size=(N, 20)), columns=[f"x{at}" for at in range(20)])
     frame["x0"] = 1.5
     view = guess_view(frame.assign(film_id=range(N), constant=1))
@@ -156,14 +156,14 @@ def test_columns_of_links(renamed) -> None:
     assert (link.weight, link.symmetrize) == ("rating", None)
 
 
-def test_ratings_are_no_ids_of_a_view_without_a_table() -> None:
+def test_ratings_are_not_ids_of_a_view_without_a_table() -> None:
     project = guessed({"users": None, "films": FILMS}, {("users", "films"): SEEN})
     assert project.links["users", "films"].columns == ("user", "film")
     plain = guessed({"user": None, "film": None}, {("film", "user"): SEEN})
     assert plain.links["film", "user"].columns == ("film", "user")
 
 
-def test_weights_and_ids_that_are_given_stay() -> None:
+def test_given_weights_and_ids_are_kept() -> None:
     views = {"users": USERS, "films": ViewTable(FILMS, "film", {})}
     link = guessed(
         views, {("users", "films"): LinkTable(SEEN, weight="when_timestamp", aggregate="max")}
@@ -193,7 +193,7 @@ def test_weights(column, values, weight) -> None:
     assert project.links["a", "b"].weight == weight
 
 
-def test_links_within_a_view_are_merged() -> None:
+def test_links_within_a_view_are_symmetrized() -> None:
     friends = {"from": RNG.integers(1, 61, 200), "to": RNG.integers(1, 61, 200)}
     friends["to"] = np.where(
         friends["to"] == friends["from"], friends["to"] % 60 + 1, friends["to"]
@@ -202,7 +202,7 @@ def test_links_within_a_view_are_merged() -> None:
     assert (set(link.columns), link.symmetrize) == ({"from", "to"}, "max")
 
 
-def test_empty_tables_are_called_empty() -> None:
+def test_empty_tables_are_refused() -> None:
     none = {"id": [], "x": []}
     with pytest.raises(TableError, match=r"view users .dict.: the table has no rows"):
         guessed({"users": none, "t": None}, {("users", "t"): {"id": [1], "t": [2]}})
@@ -210,21 +210,21 @@ def test_empty_tables_are_called_empty() -> None:
         guessed({"users": USERS, "t": None}, {("users", "t"): none})
 
 
-def test_one_column_makes_no_links() -> None:
+def test_links_need_two_columns() -> None:
     with pytest.raises(TableError, match=r"links a,b .dict.: expected two columns of ids, got 'x'"):
         guessed({"a": None, "b": None}, {("a", "b"): {"x": [1, 2]}})
 
 
-def test_profiles_are_of_the_first_rows_only(tmp_path) -> None:
+def test_profiles_use_the_first_rows_only(tmp_path) -> None:
     from pmvge.tables.guessing import profile
     from pmvge.tables.sources.staging import stage
 
-    rows = "\n".join(map(str, range(profile.SAMPLE)))
+    rows = "\n".join(map(str, range(profile.SAMPLE_ROWS)))
     (tmp_path / "t.csv").write_text(f"x\n{rows}\nword\n")
-    with workbench(tmp_path) as db:
+    with connect(tmp_path) as db:
         types = stage(db, "raw", as_source("t.csv"), tmp_path)
-        (found,) = profile.profiles(db, "raw", types).values()
-    assert (found.kind, found.rows, found.unique) == ("integer", profile.SAMPLE, True)
+        (found,) = profile.profile_columns(db, "raw", types).values()
+    assert (found.kind, found.rows, found.unique) == ("integer", profile.SAMPLE_ROWS, True)
 
 
 def test_vectors_as_numpy_prints_them() -> None:
@@ -239,7 +239,7 @@ def test_vectors_as_numpy_prints_them() -> None:
     assert np.allclose(graph.views["films"], X, atol=1e-6)
 
 
-def test_a_list_of_something_else_is_no_vector() -> None:
+def test_lists_of_other_values_are_not_vectors() -> None:
     films = pd.DataFrame({"film_id": range(4), "x": ["[np.float64(0.4), 1]"] * 2 + ["[1, b]"] * 2})
     seen = pd.DataFrame({"user": range(4), "film_id": range(4)})
     views = {"films": ViewTable(films, "film_id", {"x": "vector"}), "user": None}
@@ -248,7 +248,7 @@ def test_a_list_of_something_else_is_no_vector() -> None:
     assert graph_from_frames({**views, "films": films}, {("user", "films"): seen}).n_links == 4
 
 
-def test_an_id_that_comes_twice_is_told_not_avoided() -> None:
+def test_duplicate_ids_are_an_error_not_another_guess() -> None:
     users = pd.DataFrame({"userId": [1, 1, 2], "age": [30, 31, 32]})
     seen = pd.DataFrame({"userId": [1, 2], "film": ["a", "b"]})
     with pytest.raises(TableError, match=r"id column 'userId': expected every id once"):

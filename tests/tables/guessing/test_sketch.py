@@ -1,4 +1,4 @@
-"""A folder of tables becomes a project, and its text the same graph."""
+"""A project guessed from a folder, and its text read again, give the same graph."""
 
 import sqlite3
 
@@ -14,7 +14,7 @@ GENRES = ["action", "love", "war"]
 
 
 def frames(text_ids=True) -> dict[str, pd.DataFrame]:
-    """40 movies, 60 users and what the users thought of the movies."""
+    """Return 40 movies, 60 users and 500 ratings."""
     rng = np.random.default_rng(0)
     movie = np.array([f"m{at}" for at in range(40)]) if text_ids else np.arange(1, 41)
     return {
@@ -50,7 +50,7 @@ def save(folder, tables) -> None:
 
 @pytest.fixture
 def sketched(tmp_path, same):
-    """Sketch the folder, check that its text gives the same graph, and give both."""
+    """Return a function that guesses the project of the folder and checks its text."""
 
     def sketch():
         found = sketch_project(tmp_path)
@@ -97,7 +97,7 @@ def test_users_and_movies_and_genres(tmp_path, sketched, several) -> None:
     tables = frames()
     movies = tables["movies"].movieId
     pairs = pd.DataFrame({"movie": movies, "genre": rng.choice(GENRES, 40)})
-    if several:  # else every movie has one genre, and is an id of that table as well
+    if several:  # else every movie has one genre and is distinct in that table, too
         more = pd.DataFrame({"movie": movies[:9], "genre": rng.choice(GENRES, 9)})
         pairs = pd.concat([pairs, more]).drop_duplicates()
     tables["movie_genres"] = pairs
@@ -127,7 +127,7 @@ def test_ratings_alone(tmp_path, sketched) -> None:
     assert link.weight == "rating"
 
 
-def test_the_files_of_movielens(tmp_path, sketched) -> None:
+def test_movielens_files(tmp_path, sketched) -> None:
     tables = frames(text_ids=False)
     del tables["users"]
     rng = np.random.default_rng(2)
@@ -141,10 +141,10 @@ def test_the_files_of_movielens(tmp_path, sketched) -> None:
     assert set(found.skipped) == {"tags.csv", "links.csv"}
 
 
-def test_cora(tmp_path, sketched) -> None:
+def test_cora_like_files(tmp_path, sketched) -> None:
     rng = np.random.default_rng(0)
     words = (rng.random((200, 1433)) < 0.05).astype(int)
-    words[:, [0, 5, 1432]] = 0  # words of no paper
+    words[:, [0, 5, 1432]] = 0  # words in no paper
     papers = pd.DataFrame(words, columns=[f"w{at}" for at in range(1433)])
     papers.insert(0, "id", rng.permutation(10**6)[:200])
     papers["class"] = rng.choice(["Theory", "Neural_Networks"], 200)
@@ -168,7 +168,11 @@ def test_cora(tmp_path, sketched) -> None:
     [
         (("source", "target"), False, {"node"}),
         (("anna", "berta"), True, {"node"}),  # the same words on both sides
-        (("user_id", "item_id"), False, {"user", "item"}),  # the same numbers, of other things
+        (
+            ("user_id", "item_id"),
+            False,
+            {"user", "item"},
+        ),  # the same numbers, ids of different views
         (("anna", "berta"), False, {"anna", "berta"}),
     ],
 )
@@ -182,17 +186,20 @@ def test_an_edge_list_alone(columns, as_text, views, tmp_path, sketched) -> None
     assert graph.total_weight == len(edges)
 
 
-def test_a_column_of_foreign_ids_is_a_link(tmp_path, sketched) -> None:
+def test_a_foreign_key_is_a_link_table(tmp_path, sketched) -> None:
     rng = np.random.default_rng(0)
     orders = pd.DataFrame({"order_id": range(100), "user_id": rng.integers(1, 61, 100)})
     save(tmp_path, {"users": frames()["users"], "orders": orders.assign(total=rng.random(100))})
     found, graph = sketched()
     assert graph.links["orders", "users"].total == 100
     assert list(found.project.views["orders"].features) == ["total"]
-    assert list(found.project.views["users"].features) == ["age", "sex"]  # ages are no orders
+    assert list(found.project.views["users"].features) == [
+        "age",
+        "sex",
+    ]  # ages are not ids of orders
 
 
-def test_ratings_with_a_number_of_their_own(tmp_path, sketched) -> None:
+def test_ratings_with_an_id_column(tmp_path, sketched) -> None:
     tables = frames(text_ids=False)
     tables["ratings"].insert(0, "rating_id", range(500))
     save(tmp_path, tables)
@@ -202,7 +209,7 @@ def test_ratings_with_a_number_of_their_own(tmp_path, sketched) -> None:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "duckdb", "sqlite"])
-def test_other_kinds_of_tables(tmp_path, sketched, kind) -> None:
+def test_parquet_files_and_databases(tmp_path, sketched, kind) -> None:
     tables = frames(text_ids=False)
     if kind == "parquet":
         for name, table in tables.items():
@@ -221,7 +228,7 @@ def test_other_kinds_of_tables(tmp_path, sketched, kind) -> None:
     check_ratings(*sketched(), tables)
 
 
-def test_what_is_left_out_is_said(tmp_path, sketched) -> None:
+def test_skipped_tables_are_listed(tmp_path, sketched) -> None:
     tables = frames()
     ratings = tables.pop("ratings")
     save(tmp_path, tables | {"ratings.1": ratings[:200], "ratings.2": ratings[200:]})
@@ -236,19 +243,19 @@ def test_what_is_left_out_is_said(tmp_path, sketched) -> None:
     assert set(found.skipped) == {
         "ratings.2.csv", "empty.csv", "notes.txt", "picture.csv", "broken.db", "ALONE.CSV"
     }  # fmt: skip
-    assert found.skipped["ratings.2.csv"] == "users and movies are linked by ratings.1.csv"
+    assert found.skipped["ratings.2.csv"] == "users and movies are already linked by ratings.1.csv"
     assert not any("\n" in why for why in found.skipped.values())
 
 
-def test_folders_that_are_no_project(tmp_path) -> None:
-    with pytest.raises(TableError, match="there is no CSV, Parquet or database file"):
+def test_folders_without_tables_or_links_are_refused(tmp_path) -> None:
+    with pytest.raises(
+        TableError, match="expected CSV, Parquet or database files, found no tables"
+    ):
         sketch_project(tmp_path)
     with pytest.raises(TableError, match="no such folder"):
         sketch_project(tmp_path / "none")
     save(tmp_path, {"movies": frames()["movies"]})
-    with pytest.raises(
-        TableError, match=r"no table seems to say which .*movies.csv: movieId, titl"
-    ):
+    with pytest.raises(TableError, match=r"no link table found: .*movies.csv: movieId, titl"):
         sketch_project(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Vectors in Parquet files: streamed into one mapped file, once, or refused with their place."""
+"""Vectors in Parquet files: converted once to a mapped file; errors name file, row and column."""
 
 import os
 import re
@@ -31,7 +31,7 @@ def lists(rows, kind=None):
 
 @pytest.fixture
 def put(tmp_path):
-    """Write a table to a file of the folder."""
+    """Return a function that writes a table to a Parquet file and returns its path."""
 
     def write(name, columns, **options):
         path = tmp_path / name
@@ -45,9 +45,9 @@ def put(tmp_path):
 
 
 @pytest.fixture
-def few_at_a_time(monkeypatch):
-    """Batches of seven rows of four numbers."""
-    monkeypatch.setattr(parquet, "NUMBERS", 28)
+def small_batches(monkeypatch):
+    """Set batches to seven rows of four numbers."""
+    monkeypatch.setattr(parquet, "BATCH_NUMBERS", 28)
 
 
 # -- what is read -----------------------------------------------------------------------------
@@ -58,7 +58,7 @@ def few_at_a_time(monkeypatch):
     "element", [pa.float16(), pa.float32(), pa.float64(), pa.int8(), pa.int64()]
 )
 @pytest.mark.parametrize("make", [pa.list_, pa.large_list, lambda kind: pa.list_(kind, 4)])
-@pytest.mark.usefixtures("few_at_a_time")
+@pytest.mark.usefixtures("small_batches")
 def test_lists_of_every_type(tmp_path, put, make, element, dtype) -> None:
     given_rows = (10 * X).astype(element.to_pandas_dtype())
     path = put(
@@ -72,7 +72,7 @@ def test_lists_of_every_type(tmp_path, put, make, element, dtype) -> None:
     assert np.load(tmp_path / "X.npy").tobytes() == found.tobytes()
 
 
-@pytest.mark.usefixtures("few_at_a_time")
+@pytest.mark.usefixtures("small_batches")
 def test_columns_of_numbers_and_lists_side_by_side(tmp_path, put) -> None:
     table = {
         "id": range(50),
@@ -99,7 +99,7 @@ def test_names_with_dots_and_brackets(tmp_path, put) -> None:
         assert found.tolist() == wanted.tolist()
 
 
-def test_what_is_taken_if_nothing_is_said(tmp_path, put) -> None:
+def test_default_columns(tmp_path, put) -> None:
     output = tmp_path / "X.npy"
     one = put("one.parquet", {"id": range(50), "score": X[:, 0], "v": lists(X)})
     assert features_from_parquet(one, output).tolist() == X.tolist()
@@ -108,11 +108,11 @@ def test_what_is_taken_if_nothing_is_said(tmp_path, put) -> None:
     two = put("two.parquet", {"v": lists(X), "w": lists(X)})
     none = put("none.parquet", {"id": range(50), "t": ["a"] * 50})
     for path, listed in ((two, r"'v' \(list<"), (none, r"'id' \(int64\), 't' \(string\)")):
-        with pytest.raises(TableError, match=rf"which columns are the features\? .*{listed}"):
+        with pytest.raises(TableError, match=rf"cannot guess the feature columns; .*{listed}"):
             features_from_parquet(path, output)
 
 
-@pytest.mark.usefixtures("few_at_a_time")
+@pytest.mark.usefixtures("small_batches")
 def test_files_folders_globs_and_lists(tmp_path, put, monkeypatch) -> None:
     parts = np.split(X, [10, 10, 37])  # one is empty
     for name, rows, start in zip("bcad", parts, (0, 10, 10, 37), strict=True):
@@ -147,7 +147,7 @@ def test_ids(put) -> None:
 
 
 @given(arrays.arrays(np.float32, (5, 3), elements=st.floats(-60000, 60000, width=32)))
-def test_halves_are_rounded_as_numpy_does(tmp_path_factory, rows) -> None:
+def test_float16_rounds_as_numpy_does(tmp_path_factory, rows) -> None:
     folder = tmp_path_factory.mktemp("halves")
     pq.write_table(pa.table({"v": lists(rows)}), folder / "v.parquet")
     found = features_from_parquet(folder, folder / "X.npy", dtype="float16")
@@ -155,12 +155,12 @@ def test_halves_are_rounded_as_numpy_does(tmp_path_factory, rows) -> None:
 
 
 def test_memory_holds_one_batch(tmp_path, put, monkeypatch) -> None:
-    """All rows stand in one row group, as a careless writer leaves them."""
+    """All rows are in one row group."""
     n, p = 100_000, 64
     rows = np.random.default_rng(0).normal(size=(n, p)).astype(np.float32)
     flat = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), p)
     path = put("v.parquet", {"v": flat}, row_group_size=n)
-    monkeypatch.setattr(parquet, "NUMBERS", 1 << 16)
+    monkeypatch.setattr(parquet, "BATCH_NUMBERS", 1 << 16)
     peak, start = [], pa.total_allocated_bytes()
     tracemalloc.start()
     found = features_from_parquet(
@@ -180,7 +180,7 @@ def test_memory_holds_one_batch(tmp_path, put, monkeypatch) -> None:
 
 @pytest.fixture
 def conversions(monkeypatch):
-    """How often rows were written."""
+    """Record each conversion."""
     made = []
     write = parquet.write_features
 
@@ -205,7 +205,7 @@ def test_a_source_is_converted_once(tmp_path, put, conversions) -> None:
     convert(1, X)
     opened = convert(1, X)
     assert is_mapped(opened)
-    convert(1, X, columns=["v"])  # the same, said in another way
+    convert(1, X, columns=["v"])  # the same columns
     convert(2, X + 1, columns="w")
     convert(3, X)
     convert(4, X.astype(np.float16), dtype="float16")
@@ -225,19 +225,19 @@ def test_a_source_is_converted_once(tmp_path, put, conversions) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["X.npy", "X.npy.json", "all"]
 
 
-def test_nothing_is_opened_when_it_is_there(tmp_path, put, monkeypatch) -> None:
+def test_converted_files_do_not_open_the_source(tmp_path, put, monkeypatch) -> None:
     path = put("v.parquet", {"v": lists(X)})
     features_from_parquet(path, tmp_path / "X.npy")
-    monkeypatch.setattr(parquet, "_opened", None)
+    monkeypatch.setattr(parquet, "_open", None)
     features_from_parquet(path, tmp_path / "X.npy")
 
 
-def test_progress_is_told(tmp_path, put, monkeypatch) -> None:
-    monkeypatch.setattr(parquet, "NUMBERS", 80)
-    told = []
+def test_progress_is_called_after_each_batch(tmp_path, put, monkeypatch) -> None:
+    monkeypatch.setattr(parquet, "BATCH_NUMBERS", 80)
+    calls = []
     path = put("v.parquet", {"v": lists(X)})
-    features_from_parquet(path, tmp_path / "X.npy", progress=lambda *rows: told.append(rows))
-    assert told == [(20, 50), (40, 50), (50, 50)]
+    features_from_parquet(path, tmp_path / "X.npy", progress=lambda *rows: calls.append(rows))
+    assert calls == [(20, 50), (40, 50), (50, 50)]
 
 
 # -- what is refused --------------------------------------------------------------------------
@@ -279,8 +279,8 @@ BAD = {
 
 
 @pytest.mark.parametrize(("columns", "message"), BAD.values(), ids=BAD)
-@pytest.mark.usefixtures("few_at_a_time")
-def test_bad_rows_are_named(tmp_path, put, columns, message) -> None:
+@pytest.mark.usefixtures("small_batches")
+def test_errors_name_the_row_and_column(tmp_path, put, columns, message) -> None:
     path = put("v.parquet", {"id": range(len(next(iter(columns.values())))), **columns})
     with pytest.raises(TableError, match=f"^{re.escape(str(path))}: .*{message}") as caught:
         features_from_parquet(path, tmp_path / "X.npy")
@@ -288,8 +288,8 @@ def test_bad_rows_are_named(tmp_path, put, columns, message) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["v.parquet"]
 
 
-@pytest.mark.usefixtures("few_at_a_time")
-def test_rows_are_counted_in_their_file(tmp_path, put) -> None:
+@pytest.mark.usefixtures("small_batches")
+def test_row_numbers_count_within_a_file(tmp_path, put) -> None:
     put("all/a.parquet", {"v": lists(X)})
     put("all/b.parquet", {"v": RAGGED})
     with pytest.raises(TableError, match=r"all/b.parquet: row 17 \(the first is 0\), column 'v': "):
@@ -297,7 +297,7 @@ def test_rows_are_counted_in_their_file(tmp_path, put) -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64(), pa.int32()])
-def test_what_float16_cannot_hold(tmp_path, put, kind) -> None:
+def test_values_too_large_for_float16(tmp_path, put, kind) -> None:
     largest = pa.array([65504, -65504, 7], kind)
     path = put("v.parquet", {"a": largest})
     options = {"columns": "a", "dtype": "float16"}
@@ -318,7 +318,7 @@ def test_what_float16_cannot_hold(tmp_path, put, kind) -> None:
         ({"v": [["a"] * 4]}, "all/b.parquet: column 'v': expected 4 numbers a row, .* got list<"),
     ],
 )
-def test_files_that_differ(tmp_path, put, other, message) -> None:
+def test_files_with_different_columns(tmp_path, put, other, message) -> None:
     put("all/a.parquet", {"v": lists(X)})
     put("all/b.parquet", other)
     with pytest.raises(TableError, match=message):
@@ -326,7 +326,7 @@ def test_files_that_differ(tmp_path, put, other, message) -> None:
     assert not (tmp_path / "X.npy").exists()
 
 
-def test_files_that_are_no_source(tmp_path, put) -> None:
+def test_bad_sources_and_options(tmp_path, put) -> None:
     output = tmp_path / "X.npy"
     whole = put("v.parquet", {"v": lists(X)}).read_bytes()
     for content in (b"", b"id,v\n", whole[:-8], whole[: len(whole) // 2]):
@@ -356,7 +356,7 @@ def test_files_that_are_no_source(tmp_path, put) -> None:
         features_from_parquet(tmp_path / "v.parquet", output, dtype="float8")
 
 
-def test_damage_in_the_midst(tmp_path, put) -> None:
+def test_damaged_row_groups(tmp_path, put) -> None:
     path = put("v.parquet", {"v": lists(X)}, compression="zstd", row_group_size=10)
     content = bytearray(path.read_bytes())
     content[len(content) // 3 : len(content) // 3 + 40] = b"\xff" * 40
@@ -375,9 +375,9 @@ def test_no_space(tmp_path, put, monkeypatch) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["v.parquet"]
 
 
-def test_a_file_of_somebody_else_is_not_overwritten(tmp_path, put) -> None:
+def test_files_that_pmvge_did_not_write_are_not_overwritten(tmp_path, put) -> None:
     np.save(tmp_path / "mine.npy", X)
     path = put("v.parquet", {"v": lists(X + 1)})
-    with pytest.raises(StorageError, match=r"mine.npy: is there already and was not made by pmvge"):
+    with pytest.raises(StorageError, match=r"mine.npy: exists and was not written by pmvge"):
         features_from_parquet(path, tmp_path / "mine.npy")
     assert np.load(Path(tmp_path / "mine.npy")).tolist() == X.tolist()

@@ -1,1 +1,1 @@
-"""The sections of a report."""
+"""Sections of a report."""

@@ -1,27 +1,37 @@
-"""How well held-out links are foretold."""
+"""The section with the scores of held-out links."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pmvge.pages import Section, data, escaped, number, pair_name, skipped, table
+from pmvge.pages import (
+    Section,
+    escape_html,
+    format_number,
+    pair_name,
+    skipped_section,
+    table,
+    user_text,
+)
 from pmvge.report.summary import PairData
 
 EXPLAINED = {
-    "links": "held-out links that were judged",
-    "queries": "entities that ask: those with held-out links",
-    "sampled_queries": "entities that were drawn to ask, where all would be too many",
-    "pairs": "pairs of entities that were judged: all that are not linked in training",
-    "observed": "the weight of the held-out links",
-    "exposure": "the held-out weight that is expected where the model expects 1",
-    "roc_auc": "chance that a held-out link is expected more than a pair without one; 0.5 is luck",
-    "average_precision": "precision, averaged over the ranks of the held-out links; 1 is best",
-    "recall": "share of an entity’s held-out partners among its first {k}",
-    "ndcg": "the same, counting more what comes first; 1 is best",
-    "poisson_deviance": "how far expected weights are from observed ones; lower is better",
-    "expected_over_observed": "total expected over total observed weight of the judged pairs; "
-    "below 1 where a link is either trained on or held out: training takes the most expected ones",
+    "links": "held-out links that were scored",
+    "queries": "entities with held-out links",
+    "sampled_queries": "queries that were sampled, where there are too many to use all",
+    "pairs": "pairs of entities that were scored: all without a training link",
+    "observed": "total weight of the held-out links",
+    "exposure": "expected held-out weight of a pair whose expected weight is 1",
+    "roc_auc": "probability that a held-out link has a larger expected weight than a pair "
+    "without a link; 0.5 is random",
+    "average_precision": "precision averaged over the ranks of the held-out links; 1 is best",
+    "recall": "share of an entity’s held-out partners among its first {k}; 1 is best",
+    "ndcg": "as recall, with more weight on the first ranks; 1 is best",
+    "poisson_deviance": "deviation of observed from expected weights; lower is better",
+    "expected_over_observed": "total expected over total observed weight of the scored pairs; "
+    "below 1 if each link is either in training or held out, because pairs with training links, "
+    "which have the largest expected weights, are not scored",
 }
 SHORT = {
     "roc_auc": "ROC AUC",
@@ -34,29 +44,30 @@ SHORT = {
 
 
 def scores(results: Mapping[str, Any] | None, pairs: Sequence[PairData]) -> Section:
-    """How well held-out links are foretold."""
+    """Return the section with the scores of held-out links."""
     title = "Evaluation"
     if not results or not results.get("pairs"):
-        return skipped("evaluation", title, "there are no held-out links to judge the model by")
+        return skipped_section("evaluation", title, "there are no held-out links")
     by_pair, total = results["pairs"], results.get("overall")
     columns = list(dict.fromkeys(name for row in by_pair.values() for name in row))
-    columns.sort(key=_place)
+    columns.sort(key=_order)
     pair_names = {",".join(part.pair): pair_name(part.pair) for part in pairs}
 
     def row(name: str, values: Mapping[str, Any]) -> list[str]:
-        return [name, *(escaped(_value(c, values[c])) if c in values else "–" for c in columns)]
+        return [name, *(escape_html(_value(c, values[c])) if c in values else "–" for c in columns)]
 
-    rows = [row(pair_names.get(name, data(name)), values) for name, values in by_pair.items()]
+    rows = [row(pair_names.get(name, user_text(name)), values) for name, values in by_pair.items()]
     if total:
         rows.append(row("overall", total))
     explained = "".join(
-        f"<dt>{escaped(_short(name))}</dt><dd>{_explanation(name)}</dd>"
+        f"<dt>{escape_html(_short(name))}</dt><dd>{_explanation(name)}</dd>"
         for name in columns
         if _explanation(name)
     )
-    head = ["view pair", *(escaped(_short(name)) for name in columns)]
-    body = table(head, rows, last="total" if total else "")
-    lead = "Links that training has not seen, against all pairs that are not linked in training."
+    head = ["view pair", *(escape_html(_short(name)) for name in columns)]
+    row_classes = [""] * len(by_pair) + (["total"] if total else [])
+    body = table(head, rows, row_classes=row_classes)
+    lead = "Held-out links, compared with all pairs without a training link."
     return Section(
         "evaluation",
         title,
@@ -66,11 +77,11 @@ def scores(results: Mapping[str, Any] | None, pairs: Sequence[PairData]) -> Sect
 
 
 def _value(name: str, value: Any) -> str:
-    """Shares with three decimals, one below the other; all else as numbers are."""
-    share = name.partition("@")[0] in ("roc_auc", "average_precision", "recall", "ndcg")
-    return (
-        f"{value:.3f}" if share and isinstance(value, float) and value == value else number(value)
-    )
+    """Format a value: shares with three decimals, other numbers as usual."""
+    is_share = name.partition("@")[0] in ("roc_auc", "average_precision", "recall", "ndcg")
+    if is_share and isinstance(value, float) and value == value:
+        return f"{value:.3f}"
+    return format_number(value)
 
 
 def _short(name: str) -> str:
@@ -80,9 +91,9 @@ def _short(name: str) -> str:
 
 def _explanation(name: str) -> str:
     base, _, k = name.partition("@")
-    return EXPLAINED.get(base, "").replace("{k}", escaped(k))
+    return EXPLAINED.get(base, "").replace("{k}", escape_html(k))
 
 
-def _place(name: str) -> int:
+def _order(name: str) -> int:
     base = name.partition("@")[0]
     return list(EXPLAINED).index(base) if base in EXPLAINED else len(EXPLAINED)

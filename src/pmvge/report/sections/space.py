@@ -1,4 +1,4 @@
-"""The map of the shared space, with its controls."""
+"""The section with the map of all vectors."""
 
 from __future__ import annotations
 
@@ -10,82 +10,85 @@ from pmvge.pages import (
     Section,
     color_of_view,
     css_variable,
-    data,
     figure,
     script_json,
     symbol_of_view,
+    user_text,
 )
 from pmvge.report import figures
 from pmvge.report.space import Coloring, draw_map
 
 
 def space(model: PMvGE, background: Background | None, seed: int) -> Section:
-    """The map of the shared space, with its controls."""
+    """Return the section with the map of all vectors and its controls."""
     labels = background.labels if background else {}
     drawn = draw_map(model.embeddings_, labels, seed=seed)
     colorings = [
         {
-            "codes": [part.codes[view] for view in drawn.positions],
-            "colors": _colors(part),
+            "codes": [coloring.codes[view] for view in drawn.positions],
+            "colors": _colors(coloring),
         }
-        for part in drawn.colorings
+        for coloring in drawn.colorings
     ]
-    choices = ["view", *(data(part.name, 30) for part in drawn.colorings)]
+    choices = ["view", *(user_text(coloring.name, 30) for coloring in drawn.colorings)]
     pressed = ["true", *["false"] * len(colorings)]
     switch = "".join(
-        f'<button type="button" data-coloring="{place}" aria-pressed="{first}">{name}</button>'
-        for place, (name, first) in enumerate(zip(choices, pressed, strict=True), -1)
+        f'<button type="button" data-coloring="{index}" aria-pressed="{state}">{name}</button>'
+        for index, (name, state) in enumerate(zip(choices, pressed, strict=True), -1)
     )
     views = "".join(
-        f'<button type="button" data-view="{place}" aria-pressed="true">'
-        f'<svg viewBox="0 0 12 12" aria-hidden="true"><path style="--c:var({_slot(place)})" '
-        f'd="{SYMBOLS[symbol_of_view(place)]}"/></svg>{data(view, 40)} '
+        f'<button type="button" data-view="{index}" aria-pressed="true">'
+        f'<svg viewBox="0 0 12 12" aria-hidden="true"><path style="--c:var({_view_color(index)})" '
+        f'd="{SYMBOLS[symbol_of_view(index)]}"/></svg>{user_text(view, 40)} '
         f"<i>{_share(len(at), len(model.ids_[view]))}</i></button>"
-        for place, (view, at) in enumerate(drawn.positions.items())
+        for index, (view, at) in enumerate(drawn.positions.items())
     )
-    keys = "".join(_category_key(place, part) for place, part in enumerate(drawn.colorings))
+    legends = "".join(
+        _label_legend(index, coloring) for index, coloring in enumerate(drawn.colorings)
+    )
     controls = (
         f'<div class="controls"><div><span class="name">Colour by</span>{switch}</div>'
-        f'<div><span class="name">Show</span>{views}</div></div>{keys}'
+        f'<div><span class="name">Show</span>{views}</div></div>{legends}'
     )
     n, shown = sum(map(len, model.ids_.values())), sum(map(len, drawn.positions.values()))
-    which = f"All {n:,} entities" if shown == n else f"{shown:,} of {n:,} entities, drawn at random"
+    which = f"All {n:,} entities"
+    if shown < n:
+        which = f"{shown:,} of {n:,} entities, sampled at random"
     lead = (
-        f"{which}, laid out by {drawn.method}. Near means similar. Entities of a view may be "
-        f"more like each other than like their partners, and then views lie apart; "
-        "distances between far groups mean little. Click a view to hide it"
-        + (", a label to light it up." if keys else ".")
+        f"{which}. Layout: {drawn.method}. Points that are close are similar; distances "
+        "between groups that are far apart mean little. Views form separate groups if their "
+        "entities are more similar to each other than to their partners. "
+        "Click a view to hide it" + (", or a label to highlight it." if legends else ".")
     )
-    map_ = figure("map", figures.space_map(drawn, model.ids_, labels), "Map of the space", controls)
+    title = "Map of all vectors"
+    map_ = figure("map", figures.space_map(drawn, model.ids_, labels), title, above=controls)
     content = f'<script type="application/json" id="colorings">{script_json(colorings)}</script>'
-    return Section(
-        "space", "The shared space", lead, f'<div class="card">{map_}</div>{content}', "Map"
-    )
+    return Section("space", title, lead, f'<div class="card">{map_}</div>{content}', "Map")
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{part:,}" if part == whole else f"{part:,} of {whole:,}"
+def _share(shown: int, total: int) -> str:
+    return f"{shown:,}" if shown == total else f"{shown:,} of {total:,}"
 
 
-def _slot(view: int) -> str:
+def _view_color(view: int) -> str:
     return css_variable(color_of_view(view))
 
 
-def _colors(part: Coloring) -> list[str]:
-    """A colour for each category; what has no colour of its own is grey."""
-    return HUES[: len(part.categories) - part.plain] + [GREY] * part.plain
+def _colors(coloring: Coloring) -> list[str]:
+    """Return a colour for each category; "other" and "no label" are grey."""
+    return HUES[: len(coloring.categories) - coloring.n_grey] + [GREY] * coloring.n_grey
 
 
-def _category_key(place: int, part: Coloring) -> str:
-    colors = _colors(part)
+def _label_legend(index: int, coloring: Coloring) -> str:
+    colors = _colors(coloring)
     buttons = "".join(
         f'<button type="button" data-category="{code}" aria-pressed="true">'
-        f'<i class="swatch" style="background:var({css_variable(colors[code])})"></i>{data(name)} '
-        f"<i>{part.counts[code]:,}</i></button>"
-        for code, name in enumerate(part.categories)
-        if part.counts[code]
+        f'<i class="swatch" style="background:var({css_variable(colors[code])})"></i>'
+        f"{user_text(name)} <i>{coloring.counts[code]:,}</i></button>"
+        for code, name in enumerate(coloring.categories)
+        if coloring.counts[code]
     )
     return (
-        f'<div class="keys" data-key="{place}" hidden>'
-        f'<span class="name">{data(part.name, 30)}</span>{buttons}</div>'
+        f'<div class="label-legend" data-legend="{index}" hidden>'
+        f'<span class="name">{user_text(coloring.name, 30)}</span>{buttons}</div>'
     )

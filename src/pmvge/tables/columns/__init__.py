@@ -1,1 +1,1 @@
-"""Columns to numbers."""
+"""Columns to numbers: SQL casts, encodings, and the recipe that a model saves."""

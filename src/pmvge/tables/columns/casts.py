@@ -1,7 +1,7 @@
-"""Columns of any type as the few types that are worked with, in SQL.
+"""SQL casts of id and feature columns, and checks of their values.
 
-Ids are integers if all of them are written as integers are, else text; numbers are DOUBLE, dates
-are days, categories and texts are VARCHAR, vectors are lists of DOUBLE, or of FLOAT as they are.
+Ids are integers if all of them are written as integers, else text. Numbers become DOUBLE, dates
+days since 1970, categories and texts VARCHAR, and vectors lists of DOUBLE (FLOAT lists stay FLOAT).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from difflib import get_close_matches
 import duckdb
 
 from pmvge.errors import TableError, short
-from pmvge.tables.sources.workbench import ask, quoted, readable
+from pmvge.tables.sources.connection import fetch_all, quote_ident, table_errors
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
-_FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
-_EXACT = 2**53  # up to here every whole number is a double
-PART = 200  # columns in one statement: statements get slow faster than they get long
-WHOLE = 512  # columns up to which one slow statement is better than a copy of all rows
+_FRACTIONAL = ("FLOAT", "DOUBLE", "DECIMAL")
+_MAX_EXACT = 2**53  # a double represents every integer up to here
+PART = 200  # columns per statement: planning time grows faster than linearly in the columns
+MAX_COLUMNS = 512  # up to here, one slow statement is faster than copying all rows
 _PLAIN_INTEGER = r"-?[1-9]\d*|0"
-_INTEGER_LIKE = r"-?\d+(\.0+)?"  # what a whole number may have become on its way
+_INTEGER_LIKE = r"-?\d+(\.0+)?"  # such as 7.0, which other tools write for 7
 CASTS = {
     "numeric": "coalesce(TRY_CAST({0} AS DOUBLE), "
     "CASE lower(CAST({0} AS VARCHAR)) WHEN 'true' THEN 1 WHEN 'false' THEN 0 END)",
@@ -31,8 +31,8 @@ CASTS = {
     "text": "CAST({} AS VARCHAR)",
     "vector": "TRY_CAST({0} AS DOUBLE[])",
 }
-# A list as numpy prints it, blanks between its numbers, with commas.
-_COMMAS = "'[' || regexp_replace(trim(trim({0}, '[]')), '\\s+', ', ', 'g') || ']'"
+# Insert commas into a list as numpy prints it, with blanks between the numbers.
+_INSERT_COMMAS = "'[' || regexp_replace(trim(trim({0}, '[]')), '\\s+', ', ', 'g') || ']'"
 _EXPECTED = {
     "numeric": "numbers",
     "date": "dates",
@@ -41,7 +41,7 @@ _EXPECTED = {
 
 
 def check_column(where: str, column: str, columns: Collection[str]) -> str:
-    """The column, if it is there; else an error with the names closest to it."""
+    """Return the column if it exists; else raise TableError with the closest names."""
     if column in columns:
         return column
     known = list(columns)
@@ -52,37 +52,40 @@ def check_column(where: str, column: str, columns: Collection[str]) -> str:
 
 
 def cast(column: str, kind: str, types: Mapping[str, str]) -> str:
-    """The SQL of a feature column; NULL where it is missing or not finite."""
-    name = quoted(column)
+    """Return the SQL of a feature column; it is NULL where a value is missing or not finite."""
+    name = quote_ident(column)
     if kind == "text" and types[column].endswith("]"):  # a list of words
         return f"array_to_string({name}, ' ')"
-    if kind == "category" and types[column].startswith(_FRACTIONS):  # 1.0 of pandas is 1 of CSV
-        return as_id(column, types, "VARCHAR")
+    if kind == "category" and types[column].startswith(_FRACTIONAL):  # 1.0 in pandas is 1 in CSV
+        return cast_id(column, types, "VARCHAR")
     if kind == "date" and types[column] in ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"):
         return f"epoch({name}) / 86400"
-    if kind == "vector" and re.fullmatch(r"FLOAT\[\d*\]", types[column]):  # half the space
+    if kind == "vector" and re.fullmatch(
+        r"FLOAT\[\d*\]", types[column]
+    ):  # half the memory of DOUBLE
         return f"CAST({name} AS FLOAT[])"
-    expression = _plain(column, kind, types)
+    expression = _try_cast(column, kind, types)
     if kind == "numeric":
         return f"CASE WHEN isfinite({expression}) THEN {expression} END"
     return expression
 
 
-def _plain(column: str, kind: str, types: Mapping[str, str]) -> str:
-    name = quoted(column)
+def _try_cast(column: str, kind: str, types: Mapping[str, str]) -> str:
+    """Return the SQL of a cast that is NULL where a value cannot be cast."""
+    name = quote_ident(column)
     if kind == "vector" and types[column] == "VARCHAR":
         blanks = f"{name} LIKE '[%' AND NOT contains({name}, ',')"
-        name = f"CASE WHEN {blanks} THEN {_COMMAS.format(name)} ELSE {name} END"
+        name = f"CASE WHEN {blanks} THEN {_INSERT_COMMAS.format(name)} ELSE {name} END"
     return CASTS[kind].format(name)
 
 
-def is_wrong(column: str, kind: str, types: Mapping[str, str]) -> str:
-    """The SQL of whether a value is there, but not what its column is said to hold."""
-    expression = _plain(column, kind, types)
-    wrong = f"{expression} IS NULL"
-    if kind == "vector":  # nor may an element be
-        wrong += f" OR len({expression}) > list_aggregate({expression}, 'count')"
-    return f"{quoted(column)} IS NOT NULL AND ({wrong})"
+def is_invalid(column: str, kind: str, types: Mapping[str, str]) -> str:
+    """Return the SQL condition that a value is not NULL and not of the column's kind."""
+    expression = _try_cast(column, kind, types)
+    invalid = f"{expression} IS NULL"
+    if kind == "vector":  # elements must not be NULL either
+        invalid += f" OR len({expression}) > list_aggregate({expression}, 'count')"
+    return f"{quote_ident(column)} IS NOT NULL AND ({invalid})"
 
 
 def check_casts(
@@ -92,26 +95,27 @@ def check_casts(
     kinds: Mapping[str, str],
     types: Mapping[str, str],
 ) -> None:
-    """Raise if a value cannot be what its column is said to hold."""
-    doubtful = [
+    """Raise TableError if a column has values that are not of its kind."""
+    to_check = [
         c
         for c, kind in kinds.items()
         if kind in _EXPECTED and not (kind == "numeric" and types[c] in _INTEGERS)
     ]
-    wrong = {column: is_wrong(column, kinds[column], types) for column in doubtful}
+    invalid = {column: is_invalid(column, kinds[column], types) for column in to_check}
     found: list[int] = []
-    with readable(where):
-        for start in range(0, len(doubtful), PART):
-            part = doubtful[start : start + PART]
-            counts = ", ".join(f"count_if({wrong[column]})" for column in part)
-            (row,) = ask(db, f"SELECT {counts} FROM {quoted(table)}")
+    with table_errors(where):
+        for start in range(0, len(to_check), PART):
+            part = to_check[start : start + PART]
+            counts = ", ".join(f"count_if({invalid[column]})" for column in part)
+            (row,) = fetch_all(db, f"SELECT {counts} FROM {quote_ident(table)}")
             found += row
-        for column, count in zip(wrong, found, strict=True):
+        for column, count in zip(invalid, found, strict=True):
             if count:
                 query = (
-                    f"SELECT {quoted(column)} FROM {quoted(table)} WHERE {wrong[column]} LIMIT 1"
+                    f"SELECT {quote_ident(column)} FROM {quote_ident(table)} "
+                    f"WHERE {invalid[column]} LIMIT 1"
                 )
-                ((example,),) = ask(db, query)
+                ((example,),) = fetch_all(db, query)
                 raise TableError(
                     f"{where}: column {column!r}: expected {_EXPECTED[kinds[column]]}, but "
                     f"{count:,} values are something else, such as {short(example)}"
@@ -119,28 +123,29 @@ def check_casts(
 
 
 @contextmanager
-def typed(
+def select_typed(
     db: duckdb.DuckDBPyConnection,
     raw: str,
     others: list[str],
     kinds: Mapping[str, str],
     types: Mapping[str, str],
 ) -> Iterator[str]:
-    """The SQL of a table's rows: other expressions, and each typed column as ``feature NAME``.
+    """Yield the SQL that selects ``others`` and each column, cast, as ``feature NAME``.
 
-    More than ``WHOLE`` are brought to their types in parts, which are laid side by side then.
+    More than ``MAX_COLUMNS`` columns are cast in parts, in temporary tables that are joined by
+    position. They exist inside the context only.
     """
     columns = others + [
-        f"{cast(c, kind, types)} AS {quoted(f'feature {c}')}" for c, kind in kinds.items()
+        f"{cast(c, kind, types)} AS {quote_ident(f'feature {c}')}" for c, kind in kinds.items()
     ]
-    if len(columns) <= WHOLE:
-        yield f"SELECT {', '.join(columns)} FROM {quoted(raw)}"
+    if len(columns) <= MAX_COLUMNS:
+        yield f"SELECT {', '.join(columns)} FROM {quote_ident(raw)}"
         return
-    rows = quoted(f"rows of {raw}")  # files are read once, not once for every part
-    db.execute(f"CREATE TEMP TABLE {rows} AS SELECT * FROM {quoted(raw)}")
+    rows = quote_ident(f"rows of {raw}")  # reads files once instead of once per part
+    db.execute(f"CREATE TEMP TABLE {rows} AS SELECT * FROM {quote_ident(raw)}")
     parts: list[str] = []
     for at in range(0, len(columns), PART):
-        parts.append(quoted(f"part {at} of {raw}"))
+        parts.append(quote_ident(f"part {at} of {raw}"))
         part = ", ".join(columns[at : at + PART])
         db.execute(f"CREATE TEMP TABLE {parts[-1]} AS SELECT {part} FROM {rows}")
     db.execute(f"DROP TABLE {rows}")
@@ -150,47 +155,54 @@ def typed(
 
 
 def id_type(
-    db: duckdb.DuckDBPyConnection, places: Iterable[tuple[str, str, Mapping[str, str]]]
+    db: duckdb.DuckDBPyConnection, columns: Iterable[tuple[str, str, Mapping[str, str]]]
 ) -> str:
-    """BIGINT or VARCHAR: what the ids in (table, column, types of the table) are, together."""
-    for table, column, types in places:
-        name, kind = quoted(column), types[column]
+    """Return BIGINT if all ids of the given columns are integers, else VARCHAR.
+
+    A column is given as (table, column, types of the table).
+    """
+    for table, column, types in columns:
+        name, kind = quote_ident(column), types[column]
         if kind in _INTEGERS:
             continue
         if kind in ("UBIGINT", "HUGEINT", "UHUGEINT"):
             condition = f"abs(CAST({name} AS HUGEINT)) > {2**63 - 1}"
-        elif kind.startswith(_FRACTIONS):
-            condition = f"NOT isnan({name}) AND NOT ({_whole(name)})"
+        elif kind.startswith(_FRACTIONAL):
+            condition = f"NOT isnan({name}) AND NOT ({_is_integer(name)})"
         elif kind == "VARCHAR":
             plain = f"regexp_full_match({name}, '{_PLAIN_INTEGER}')"
             condition = f"NOT ({plain} AND TRY_CAST({name} AS BIGINT) IS NOT NULL)"
         else:
             return "VARCHAR"
-        query = f"SELECT 1 FROM {quoted(table)} WHERE {name} IS NOT NULL AND {condition} LIMIT 1"
-        if ask(db, query):
+        query = (
+            f"SELECT 1 FROM {quote_ident(table)} WHERE {name} IS NOT NULL AND {condition} LIMIT 1"
+        )
+        if fetch_all(db, query):
             return "VARCHAR"
     return "BIGINT"
 
 
-def as_id(column: str, types: Mapping[str, str], wanted: str) -> str:
-    """The SQL of an id column as ``wanted``; NULL where it cannot be one."""
-    name, kind = quoted(column), types[column]
-    fraction = kind.startswith(_FRACTIONS)
+def cast_id(column: str, types: Mapping[str, str], wanted: str) -> str:
+    """Return the SQL of an id column as type ``wanted``; it is NULL where the cast fails."""
+    name, kind = quote_ident(column), types[column]
+    fractional = kind.startswith(_FRACTIONAL)
     if wanted == "VARCHAR":
-        whole = f"CASE WHEN {_whole(name)} THEN CAST(CAST({name} AS BIGINT) AS VARCHAR)"
-        other = f"WHEN NOT isnan({name}) THEN {_text(name)} END"
-        return f"{whole} {other}" if fraction else _text(name)
-    if fraction:
-        return f"CASE WHEN {_whole(name)} THEN CAST({name} AS BIGINT) END"
+        integer = f"CASE WHEN {_is_integer(name)} THEN CAST(CAST({name} AS BIGINT) AS VARCHAR)"
+        other = f"WHEN NOT isnan({name}) THEN {_as_text(name)} END"
+        return f"{integer} {other}" if fractional else _as_text(name)
+    if fractional:
+        return f"CASE WHEN {_is_integer(name)} THEN CAST({name} AS BIGINT) END"
     if kind in _INTEGERS:
         return f"CAST({name} AS BIGINT)"
-    alike = f"regexp_full_match({_text(name)}, '{_INTEGER_LIKE}')"
-    return f"CASE WHEN {alike} THEN TRY_CAST(split_part({_text(name)}, '.', 1) AS BIGINT) END"
+    is_integer = f"regexp_full_match({_as_text(name)}, '{_INTEGER_LIKE}')"
+    return (
+        f"CASE WHEN {is_integer} THEN TRY_CAST(split_part({_as_text(name)}, '.', 1) AS BIGINT) END"
+    )
 
 
-def _whole(name: str) -> str:
-    return f"{name} = floor({name}) AND abs({name}) < {_EXACT}"
+def _is_integer(name: str) -> str:
+    return f"{name} = floor({name}) AND abs({name}) < {_MAX_EXACT}"
 
 
-def _text(name: str) -> str:
+def _as_text(name: str) -> str:
     return f"CAST({name} AS VARCHAR)"

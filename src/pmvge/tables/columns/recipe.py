@@ -1,4 +1,7 @@
-"""How the raw rows of one view become features: learned from its table, applied to any other."""
+"""Recipes: how the columns of one view become features.
+
+A recipe is fitted to the training table of a view and applied to other tables with its columns.
+"""
 
 from __future__ import annotations
 
@@ -14,56 +17,64 @@ from scipy import sparse
 
 from pmvge.errors import TableError
 from pmvge.graph import Features
-from pmvge.tables.columns import blocks
-from pmvge.tables.columns.blocks import Block, Matrix, Notes
+from pmvge.tables.columns import encodings
 from pmvge.tables.columns.casts import check_column
+from pmvge.tables.columns.encodings import ColumnEncoding, Matrix, Notes
 from pmvge.tables.project import Feature, ViewTable
-from pmvge.tables.sources.workbench import BATCH, ask, quoted
+from pmvge.tables.sources.connection import BATCH, fetch_all, quote_ident
 
-WIDEST = 1 << 20  # columns of a dense row
+MAX_DENSE_WIDTH = 1 << 20  # features
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The id column, the blocks of columns side by side, and whether rows are sparse."""
+    """The id column, the column encodings in the order of the features, and whether X is sparse."""
 
     id: str
-    blocks: tuple[Block, ...]
+    encodings: tuple[ColumnEncoding, ...]
     sparse: bool
 
     @property
     def kinds(self) -> dict[str, str]:
-        """The columns that are read, and what each is read as."""
-        return {c: k for b in self.blocks for c, k in zip(b.columns, b.kinds, strict=True)}
+        """The kind of each column."""
+        return {c: k for b in self.encodings for c, k in zip(b.columns, b.kinds, strict=True)}
 
     @property
     def width(self) -> int:
         """Number of features."""
-        return sum(block.width for block in self.blocks)
+        return sum(encoding.width for encoding in self.encodings)
 
     def encode(self, batch: Mapping[str, pyarrow.Array], notes: Notes) -> Matrix:
-        """Features (rows, width) of a batch, whose columns are called ``feature NAME``."""
+        """Return features (rows, width) of a batch with columns named ``feature NAME``.
+
+        Missing and unseen values are counted in ``notes``.
+        """
         columns = {column: batch[f"feature {column}"] for column in self.kinds}
-        parts = [block.encode(columns, notes) for block in self.blocks]
+        parts = [encoding.encode(columns, notes) for encoding in self.encodings]
         if self.sparse:
             return sparse.csr_array(sparse.hstack(list(map(sparse.csr_array, parts)), format="csr"))
         return np.hstack(
             [part if isinstance(part, np.ndarray) else part.toarray() for part in parts]
         )
 
-    def to_plain(self) -> dict[str, Any]:
-        """Plain data that JSON keeps."""
-        plain = [blocks.to_plain(block) for block in self.blocks]
+    def to_dict(self) -> dict[str, Any]:
+        """Return the recipe as a dict that can be stored as JSON."""
+        plain = [encodings.to_dict(encoding) for encoding in self.encodings]
         return {"id": self.id, "blocks": plain, "sparse": self.sparse}
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Recipe:
-        """The recipe that :meth:`to_plain` came from."""
-        return cls(plain["id"], tuple(map(blocks.from_plain, plain["blocks"])), plain["sparse"])
+    def from_dict(cls, plain: Mapping[str, Any]) -> Recipe:
+        """Return the recipe of a dict that :meth:`to_dict` made."""
+        return cls(plain["id"], tuple(map(encodings.from_dict, plain["blocks"])), plain["sparse"])
 
 
-def expand(where: str, table: ViewTable, columns: Mapping[str, str]) -> dict[str, Feature]:
-    """The feature of every column, in the table's order; patterns leave named columns alone."""
+def resolve_features(
+    where: str, table: ViewTable, columns: Mapping[str, str]
+) -> dict[str, Feature]:
+    """Return the feature of each feature column, in the order of the table's columns.
+
+    Patterns do not match columns that are ids, labels or features by name.
+    """
     given = {
         name: Feature.of(f"{where}: {name!r}", f) for name, f in (table.features or {}).items()
     }
@@ -87,8 +98,8 @@ def fit_recipe(
     table: ViewTable,
     features: Mapping[str, Feature],
 ) -> Recipe:
-    """Learn what there is to know about the typed feature columns of a staged table."""
-    found: list[Block] = []
+    """Return the recipe fitted to the typed feature columns of a staged table."""
+    found: list[ColumnEncoding] = []
     numbers = [c for c, feature in features.items() if feature.kind in ("numeric", "date")]
     if numbers:
         kinds = [features[column].kind for column in numbers]
@@ -96,20 +107,24 @@ def fit_recipe(
     for column, feature in features.items():
         try:
             if feature.kind == "category":
-                found.append(_fit_category(db, staged, column, feature.size or blocks.CATEGORIES))
+                found.append(
+                    _fit_category(db, staged, column, feature.size or encodings.CATEGORIES)
+                )
             elif feature.kind == "text" and feature.hashed:
-                found.append(blocks.HashedWords((column,), feature.size or blocks.BUCKETS))
+                found.append(encodings.HashedWords((column,), feature.size or encodings.BUCKETS))
             elif feature.kind == "text":
-                found.append(blocks.fit_words(column, _column(db, staged, column), feature.size))
+                found.append(encodings.fit_words(column, _column(db, staged, column), feature.size))
             elif feature.kind == "vector":
                 found.append(_fit_vector(db, staged, column, table.standardize))
         except TableError as error:
             raise TableError(f"{where}: {error}") from error
-    many = any(block.sparse for block in found)
-    recipe = Recipe(str(table.id), tuple(found), many if table.sparse is None else table.sparse)
-    if recipe.width > WIDEST and not recipe.sparse:
+    is_sparse = any(encoding.sparse for encoding in found)
+    recipe = Recipe(
+        str(table.id), tuple(found), is_sparse if table.sparse is None else table.sparse
+    )
+    if recipe.width > MAX_DENSE_WIDTH and not recipe.sparse:
         raise TableError(
-            f"{where}: {recipe.width:,} columns are too many for dense rows; say sparse = true"
+            f"{where}: {recipe.width:,} columns are too many for dense rows; set sparse = true"
         )
     return recipe
 
@@ -120,71 +135,73 @@ def _fit_numbers(
     columns: list[str],
     kinds: list[str],
     standardize: bool,
-) -> blocks.Numbers:
-    scalings: list[blocks.Scaling] = []
-    db.execute("SET threads = 1")  # so that sums are taken in the order of the ids
-    for start in range(0, len(columns), 256):  # a statement has its limits
-        names = [quoted(f"feature {column}") for column in columns[start : start + 256]]
-        asked = ", ".join(f"avg({n}), stddev_pop({n}), count(*) - count({n})" for n in names)
-        (row,) = ask(db, f"SELECT {asked} FROM {quoted(staged)}")
+) -> encodings.Numbers:
+    scalings: list[encodings.Scaling] = []
+    db.execute("SET threads = 1")  # sums in the order of the ids: reproducible to the bit
+    for start in range(0, len(columns), 256):  # columns per statement
+        names = [quote_ident(f"feature {column}") for column in columns[start : start + 256]]
+        statistics = ", ".join(f"avg({n}), stddev_pop({n}), count(*) - count({n})" for n in names)
+        (row,) = fetch_all(db, f"SELECT {statistics} FROM {quote_ident(staged)}")
         scalings += [
-            blocks.Scaling.of(row[at], row[at + 1], row[at + 2] > 0, standardize)
+            encodings.Scaling.of(row[at], row[at + 1], row[at + 2] > 0, standardize)
             for at in range(0, len(row), 3)
         ]
     db.execute("RESET threads")
-    return blocks.Numbers(tuple(columns), tuple(kinds), tuple(scalings))
+    return encodings.Numbers(tuple(columns), tuple(kinds), tuple(scalings))
 
 
 def _fit_category(
     db: duckdb.DuckDBPyConnection, staged: str, column: str, size: int
-) -> blocks.Category:
-    name = quoted(f"feature {column}")
-    rows = ask(
+) -> encodings.Category:
+    name = quote_ident(f"feature {column}")
+    rows = fetch_all(
         db,
-        f"SELECT {name} FROM {quoted(staged)} WHERE {name} IS NOT NULL "
+        f"SELECT {name} FROM {quote_ident(staged)} WHERE {name} IS NOT NULL "
         f"GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT {size + 1}",
     )
-    empty = ask(db, f"SELECT 1 FROM {quoted(staged)} WHERE {name} IS NULL LIMIT 1")
+    empty = fetch_all(db, f"SELECT 1 FROM {quote_ident(staged)} WHERE {name} IS NULL LIMIT 1")
     values = tuple(sorted(str(row[0]) for row in rows[:size]))
-    return blocks.Category((column,), values, len(rows) > size, bool(empty))
+    return encodings.Category((column,), values, len(rows) > size, bool(empty))
 
 
 def _fit_vector(
     db: duckdb.DuckDBPyConnection, staged: str, column: str, standardize: bool
-) -> blocks.Vector:
-    name = quoted(f"feature {column}")
-    found = ask(db, f"SELECT len({name}) FROM {quoted(staged)} WHERE {name} IS NOT NULL LIMIT 1")
+) -> encodings.Vector:
+    name = quote_ident(f"feature {column}")
+    found = fetch_all(
+        db, f"SELECT len({name}) FROM {quote_ident(staged)} WHERE {name} IS NOT NULL LIMIT 1"
+    )
     if not found or not found[0][0]:
         raise TableError(f"column {column!r}: expected vectors, but all are empty")
-    return blocks.fit_vector(column, _column(db, staged, column), int(found[0][0]), standardize)
+    return encodings.fit_vector(column, _column(db, staged, column), int(found[0][0]), standardize)
 
 
 def _column(db: duckdb.DuckDBPyConnection, staged: str, column: str) -> Iterator[pyarrow.Array]:
-    query = f"SELECT {quoted(f'feature {column}')} AS one FROM {quoted(staged)}"
-    for batch in batches(db, query):
-        yield batch["one"]
+    query = f"SELECT {quote_ident(f'feature {column}')} AS value FROM {quote_ident(staged)}"
+    for batch in fetch_batches(db, query):
+        yield batch["value"]
 
 
-def batches(db: duckdb.DuckDBPyConnection, query: str) -> Iterator[dict[str, pyarrow.Array]]:
-    """The rows of a query in their order, some thousands of them at a time.
+def fetch_batches(db: duckdb.DuckDBPyConnection, query: str) -> Iterator[dict[str, pyarrow.Array]]:
+    """Yield the rows of a query in their order, in batches of ``BATCH`` rows.
 
-    Nothing else may be asked of the connection before the last of them.
+    The connection must not execute anything else before the last batch.
     """
     for batch in db.sql(query).to_arrow_reader(BATCH):
         yield dict(zip(batch.schema.names, batch.columns, strict=True))
 
 
-def encoded(
+def encode_batches(
     db: duckdb.DuckDBPyConnection, recipe: Recipe, staged: str, notes: Notes
 ) -> Iterator[Matrix]:
-    """Features of all rows of a typed table in their order, some thousands at a time."""
-    selection = ", ".join(quoted(f"feature {c}") for c in recipe.kinds)
-    for batch in batches(db, f"SELECT {selection} FROM {quoted(staged)}"):
+    """Yield features of all rows of a typed table in their order, batch by batch."""
+    selection = ", ".join(quote_ident(f"feature {c}") for c in recipe.kinds)
+    for batch in fetch_batches(db, f"SELECT {selection} FROM {quote_ident(staged)}"):
         yield recipe.encode(batch, notes)
 
 
-def gathered(recipe: Recipe, n: int, parts: Iterable[Matrix]) -> Features:
-    """Parts with n rows in all as one matrix in memory."""
+def concatenate(recipe: Recipe, n: int, parts: Iterable[Matrix]) -> Features:
+    """Return parts with n rows in total as one matrix in memory."""
     if recipe.sparse:
         return sparse.csr_array(sparse.vstack(list(parts), format="csr"))
     X = np.empty((n, recipe.width), np.float32)

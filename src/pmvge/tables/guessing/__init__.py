@@ -1,1 +1,1 @@
-"""What a table and its columns are likely to mean."""
+"""Guesses: the id, feature and link columns of tables, and a project for a folder."""

@@ -1,4 +1,4 @@
-"""Guesses: which column is the id, what the others mean, which columns of a table are links."""
+"""Guess the id column, the kinds of features, the labels, and the columns of links."""
 
 from __future__ import annotations
 
@@ -13,66 +13,60 @@ import duckdb
 from pmvge.errors import TableError
 from pmvge.graph import Pair
 from pmvge.tables.columns.casts import check_column
-from pmvge.tables.guessing.profile import Profile, profiles, share_within
+from pmvge.tables.guessing.profile import Profile, profile_columns, share_of_ids
 from pmvge.tables.project import Feature, LinkTable, Project, ViewTable
-from pmvge.tables.sources.workbench import apart, readable
+from pmvge.tables.sources.connection import table_errors
+from pmvge.tables.sources.staging import raw_links_name, raw_view_name
 
-LABELS = ("label", "labels", "class", "target")
-WEIGHTS = ("weight", "rating", "count", "counts", "score", "value", "strength", "times", "quantity",
-           "amount", "n", "frequency")  # fmt: skip
-TIMES = re.compile(r"time|date|year|month|day|_at$", re.IGNORECASE)
-BAG = 100  # columns of one kind, nearly all zeros, are a bag of words from here on
-MANY = 10  # columns that differ in a number only belong together from here on
-CATEGORIES = 1000  # more kinds of a word than this are no categories
+LABEL_NAMES = ("label", "labels", "class", "target")
+WEIGHT_NAMES = ("weight", "rating", "count", "counts", "score", "value", "strength", "times",
+                "quantity", "amount", "n", "frequency")  # fmt: skip
+TIME_NAMES = re.compile(r"time|date|year|month|day|_at$", re.IGNORECASE)
+MIN_BAG_COLUMNS = 100  # numeric columns, mostly zeros, that are treated as a bag of words
+MIN_NUMBERED = 10  # columns w0, w1, ... that are treated as one group
+MAX_CATEGORIES = 1000  # distinct values of a category column
 
 
-def stem(column: str) -> str:
-    """The name without the number at its end."""
+def strip_number(column: str) -> str:
+    """Return a column name without the number at its end."""
     return re.sub(r"[0-9]+$", "", column)
 
 
 def singulars(name: str) -> set[str]:
-    """What one of them may be called: movies to movie (and movy), categories to category."""
+    """Return possible singulars of a name: movie (and movy) of movies, category of categories."""
     lower = name.lower()
     found = {lower}
-    for ending, instead in (("s", ""), ("es", ""), ("ies", "y")):
+    for ending, replacement in (("s", ""), ("es", ""), ("ies", "y")):
         if lower.endswith(ending) and not lower.endswith("ss"):
-            found.add(lower[: -len(ending)] + instead)
+            found.add(lower[: -len(ending)] + replacement)
     return found - {""}
 
 
-def names_view(column: str, view: str) -> bool:
-    """Whether a column is called after a view: user, user_id, userId, id_user."""
+def is_named_after(column: str, view: str) -> bool:
+    """Return whether a column is named after a view: user, user_id, userId or id_user of users."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).lower()
     return words == view.lower() or not singulars(view).isdisjoint(re.split(r"[\W_]+", words))
 
 
-def raw_view(name: str) -> str:
-    """The name of a view's raw table on the workbench."""
-    return f"raw view {apart(name)}"
-
-
-def raw_links(pair: Pair) -> str:
-    """The name of a raw link table on the workbench."""
-    return f"raw links {apart(pair[0])} {apart(pair[1])}"
-
-
-def complete(
+def complete_project(
     db: duckdb.DuckDBPyConnection,
     project: Project,
     types: Mapping[str, Mapping[str, str]],
     link_types: Mapping[Pair, Mapping[str, str]],
 ) -> Project:
-    """The project with every id, feature and link column that it leaves open guessed."""
+    """Return the project with every missing id, feature and link column guessed.
+
+    ``types`` and ``link_types`` are the columns and SQL types of the staged tables.
+    """
     views = dict(project.views)
     for name, table in project.views.items():
         if table.source is not None and (table.id is None or table.features is None):
-            with readable(f"view {name} ({table.source})"):
-                views[name] = guess_view(db, name, table, raw_view(name), types[name])
+            with table_errors(f"view {name} ({table.source})"):
+                views[name] = guess_view(db, name, table, raw_view_name(name), types[name])
     links = dict(project.links)
     for pair, link in project.links.items():
         if link.columns is None:
-            with readable(f"links {','.join(pair)} ({link.source})"):
+            with table_errors(f"links {','.join(pair)} ({link.source})"):
                 links[pair] = guess_links(db, pair, link, views, types, link_types[pair])
     return replace(project, views=views, links=links)
 
@@ -85,82 +79,106 @@ def guess_view(
     types: Mapping[str, str],
     links: frozenset[str] = frozenset(),
 ) -> ViewTable:
-    """A view's table with its id, features and labels guessed; ``links`` are columns of others."""
+    """Return the table of a view with its id, features and labels guessed.
+
+    ``links`` are columns that hold ids of other views; they are no features.
+    """
     where = f"view {name} ({table.source})"
-    seen = profiles(db, raw, types)
-    if not any(profile.rows for profile in seen.values()):
+    found = profile_columns(db, raw, types)
+    if not any(profile.rows for profile in found.values()):
         raise TableError(f"{where}: the table has no rows")
-    key = check_column(where, table.id, types) if table.id else _called_id(name, seen)
-    key = key or guess_id(name, seen)
+    key = check_column(where, table.id, types) if table.id else _id_by_name(name, found)
+    key = key or guess_id(name, found)
     if key is None:
         raise TableError(
-            f"{where}: no column has a value of its own in every row, so none "
-            "can be the id; name it in pmvge.toml, or as FILE:id=COLUMN"
+            f"{where}: no id column found: no column has a distinct value in every row; "
+            "name the id column in pmvge.toml, or as FILE:id=COLUMN"
         )
     if table.features is not None:
         return replace(table, id=key)
-    labels = table.labels or tuple(c for c in types if c.lower() in LABELS and c != key)
-    rest = {c: p for c, p in seen.items() if c not in {key, *labels, *links}}
-    kinds = {c: guess_kind(c, p) for c, p in rest.items()}
-    numbers = [rest[c] for c, kind in kinds.items() if kind == "numeric"]
+    labels = table.labels or tuple(c for c in types if c.lower() in LABEL_NAMES and c != key)
+    others = {c: p for c, p in found.items() if c not in {key, *labels, *links}}
+    kinds = {c: guess_kind(c, p) for c, p in others.items()}
+    numbers = [others[c] for c, kind in kinds.items() if kind == "numeric"]
     zeros, values = sum(p.zeros for p in numbers), sum(p.rows for p in numbers)
-    if len(numbers) >= BAG and zeros > 0.8 * values and table.sparse is None:
+    if len(numbers) >= MIN_BAG_COLUMNS and zeros > 0.8 * values and table.sparse is None:
         table = replace(table, sparse=True, standardize=False)
-    # One of many measurements, such as w7 of w0, w1, ..., keeps its column though it is constant.
-    family = Counter(stem(c) for c, kind in kinds.items() if kind == "numeric" and c != stem(c))
+    # Keep a constant column of a numbered group w0, w1, ...: new rows may have other values.
+    group_sizes = Counter(
+        strip_number(c) for c, kind in kinds.items() if kind == "numeric" and c != strip_number(c)
+    )
     kinds |= {
         c: "numeric"
-        for c, p in rest.items()
-        if p.kind in ("integer", "number") and c != stem(c) and family[stem(c)] >= MANY
+        for c, p in others.items()
+        if p.kind in ("integer", "number")
+        and c != strip_number(c)
+        and group_sizes[strip_number(c)] >= MIN_NUMBERED
     }
     features = {c: Feature(kind) for c, kind in kinds.items() if kind}
     return replace(table, id=key, labels=labels, features=features)
 
 
-def _called_id(view: str, columns: Mapping[str, Profile]) -> str | None:
-    """The column that says it is the id: if it has a value twice, that is to be told."""
-    called = [c for c in columns if c.lower() == "id" or (_marked(c) and names_view(c, view))]
-    return called[0] if len(called) == 1 else None
+def _id_by_name(view: str, columns: Mapping[str, Profile]) -> str | None:
+    """Return the only column that is named like the id of the view, if there is one.
+
+    Its values are not looked at: duplicate ids are reported later instead of choosing another id.
+    """
+    named = [
+        c for c in columns if c.lower() == "id" or (_has_id_suffix(c) and is_named_after(c, view))
+    ]
+    return named[0] if len(named) == 1 else None
 
 
 def guess_id(view: str, columns: Mapping[str, Profile]) -> str | None:
-    """The column that tells rows apart, by its values and then by its name."""
-    able = [
+    """Return the most likely id: a column of distinct values, chosen by its name; None if none."""
+    candidates = [
         c
         for c, p in columns.items()
         if p.unique
         and p.kind in ("integer", "word", "text")
-        and (_marked(c) or not (TIMES.search(c) or c.lower() in WEIGHTS))
-        and (p.kind != "integer" or _marked(c) or names_view(c, view) or c == next(iter(columns)))
+        and (_has_id_suffix(c) or not (TIME_NAMES.search(c) or c.lower() in WEIGHT_NAMES))
+        and (
+            p.kind != "integer"
+            or _has_id_suffix(c)
+            or is_named_after(c, view)
+            or c == next(iter(columns))
+        )
     ]
-    return max(able, key=lambda column: _id_score(column, view, columns[column]), default=None)
+    return max(
+        candidates, key=lambda column: _id_score(column, view, columns[column]), default=None
+    )
 
 
 def _id_score(column: str, view: str, profile: Profile) -> float:
-    ours = names_view(column, view)
-    return 4 * _marked(column) + 3 * ours + (profile.kind != "text") + (column.lower() != "index")
+    named = is_named_after(column, view)
+    return (
+        4 * _has_id_suffix(column)
+        + 3 * named
+        + (profile.kind != "text")
+        + (column.lower() != "index")
+    )
 
 
-def _marked(column: str) -> bool:
+def _has_id_suffix(column: str) -> bool:
     return bool(re.search(r"(_|^)(id|Id|key|code|uuid)$|[a-z]Id$|ID$", column))
 
 
 def guess_kind(column: str, profile: Profile) -> str | None:
-    """What a column means; None if there is nothing to learn from it."""
+    """Return the feature kind of a column; None if it holds no information."""
     if profile.kind in ("empty", "other") or (
-        profile.distinct == 1 and profile.known == profile.rows
+        profile.distinct == 1 and profile.present == profile.rows
     ):
         return None
     is_key = bool(re.search(r"(_|^)id$|Id$|ID$", column)) or column.lower() == "index"
     if profile.kind == "integer" and is_key:
-        return "category" if profile.distinct <= min(CATEGORIES, profile.rows // 2) else None
+        return "category" if profile.distinct <= min(MAX_CATEGORIES, profile.rows // 2) else None
     if profile.kind in ("integer", "number"):
         return "numeric"
-    if profile.kind in ("text", "word") and not profile.wordy:  # letters
-        return "category" if 0 < profile.distinct <= CATEGORIES else None
+    if profile.kind in ("text", "word") and not profile.has_words:  # single letters
+        return "category" if 0 < profile.distinct <= MAX_CATEGORIES else None
     if profile.kind in ("date", "vector", "text"):
         return profile.kind
-    few = profile.distinct <= max(2, min(CATEGORIES, profile.rows // 2))
+    few = profile.distinct <= max(2, min(MAX_CATEGORIES, profile.rows // 2))
     return "category" if few else ("text" if not is_key else None)
 
 
@@ -172,33 +190,33 @@ def guess_links(
     types: Mapping[str, Mapping[str, str]],
     columns: Mapping[str, str],
 ) -> LinkTable:
-    """A link table with its two id columns, and its weight, guessed."""
-    raw = raw_links(pair)
-    seen = profiles(db, raw, columns)
-    if not any(profile.rows for profile in seen.values()):
+    """Return a link table with its two id columns and its weight column guessed."""
+    raw = raw_links_name(pair)
+    found = profile_columns(db, raw, columns)
+    if not any(profile.rows for profile in found.values()):
         raise TableError(f"links {','.join(pair)} ({table.source}): the table has no rows")
-    able = [
+    candidates = [
         c
-        for c, p in seen.items()
+        for c, p in found.items()
         if p.kind in ("integer", "word", "text", "number") and c != table.weight
     ]
     score = {}
     for view in set(pair):
         key = views[view].id
-        for column in able:
-            named = 0.5 * names_view(column, view)
+        for column in candidates:
+            named = 0.5 * is_named_after(column, view)
             inside = (
                 0.5
                 if view not in types or key is None
-                else share_within(db, raw, column, columns, raw_view(view), key, types[view])
+                else share_of_ids(db, raw, column, columns, raw_view_name(view), key, types[view])
             )
-            odd = 0.25 * (column.lower() in WEIGHTS or bool(TIMES.search(column)))
-            score[column, view] = inside + (named if inside > 0 else named / 2) - odd
+            penalty = 0.25 * (column.lower() in WEIGHT_NAMES or bool(TIME_NAMES.search(column)))
+            score[column, view] = inside + (named if inside > 0 else named / 2) - penalty
     a, b = pair
-    # The two best of each side are enough: all pairs of a wide table are too many.
-    top = {c for v in set(pair) for c in sorted(able, key=lambda c: -score[c, v])[:2]}
+    # Compare the two best columns of each side only: a wide table has too many pairs.
+    top = {c for v in set(pair) for c in sorted(candidates, key=lambda c: -score[c, v])[:2]}
     best = max(
-        permutations([c for c in able if c in top], 2),
+        permutations([c for c in candidates if c in top], 2),
         key=lambda two: score[two[0], a] + score[two[1], b],
         default=None,
     )
@@ -208,22 +226,22 @@ def guess_links(
             f"{', '.join(map(repr, columns))}"
         )
     if table.weight is None and table.aggregate == "sum":
-        table = replace(table, weight=guess_weight(seen, set(best)))
+        table = replace(table, weight=guess_weight(found, set(best)))
     symmetrize = table.symmetrize or ("max" if a == b else None)
     return replace(table, columns=best, symmetrize=symmetrize)
 
 
 def guess_weight(columns: Mapping[str, Profile], taken: set[str]) -> str | None:
-    """The column of weights: by its name, or the only number there is that is no time."""
-    able = [
+    """Return the weight column: by its name, or the only column of numbers that is not a time."""
+    candidates = [
         c
         for c, p in columns.items()
         if c not in taken
         and p.kind in ("integer", "number")
-        and (p.least is None or p.least >= 0)
-        and (c.lower() in WEIGHTS or not TIMES.search(c))
+        and (p.minimum is None or p.minimum >= 0)
+        and (c.lower() in WEIGHT_NAMES or not TIME_NAMES.search(c))
         and not re.search(r"(_|^)id$|Id$|ID$", c)
         and c.lower() != "index"
     ]
-    named = [c for c in able if c.lower() in WEIGHTS]
-    return named[0] if named else (able[0] if len(able) == 1 else None)
+    named = [c for c in candidates if c.lower() in WEIGHT_NAMES]
+    return named[0] if named else (candidates[0] if len(candidates) == 1 else None)

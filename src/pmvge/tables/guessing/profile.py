@@ -1,4 +1,4 @@
-"""What the columns of a table look like, from its first rows."""
+"""Profiles of columns (kind, distinct values, ...) from the first rows of a table."""
 
 from __future__ import annotations
 
@@ -8,62 +8,67 @@ from typing import Any
 
 import duckdb
 
-from pmvge.tables.columns.casts import as_id, is_wrong
-from pmvge.tables.sources.workbench import ask, quoted
+from pmvge.tables.columns.casts import cast_id, is_invalid
+from pmvge.tables.sources.connection import fetch_all, quote_ident
 
-SAMPLE = 20_000  # rows looked at,
-VALUES = 2_000_000  # or fewer of wide tables: about so many values
+SAMPLE_ROWS = 20_000  # rows in a sample
+SAMPLE_VALUES = 2_000_000  # values in a sample: wide tables have fewer rows
 _TIMES = ("DATE", "TIME")
 _NUMBERS = ("FLOAT", "DOUBLE", "DECIMAL", "BOOLEAN")
-_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 
 
 @dataclass(frozen=True)
 class Profile:
-    """One column: "integer", "number", "date", "vector", "word" (short), "text" or "empty"."""
+    """Statistics of one column.
+
+    ``kind`` is "integer", "number", "date", "vector", "word" (short text), "text", "other" or
+    "empty".
+    """
 
     kind: str
     rows: int
-    known: int  # values that are not missing
+    present: int  # values that are not missing
     distinct: int
     zeros: int
-    least: float | None  # of numbers
-    wordy: bool = True  # whether it has a word of two letters
+    minimum: float | None  # of numbers
+    has_words: bool = True  # whether a value has a word of two letters or more
 
     @property
     def unique(self) -> bool:
-        """Whether every row has a value of its own."""
-        return self.known == self.rows == self.distinct > 0
+        """Whether every row has a distinct value."""
+        return self.present == self.rows == self.distinct > 0
 
 
-def profiles(
+def profile_columns(
     db: duckdb.DuckDBPyConnection, raw: str, types: Mapping[str, str]
 ) -> dict[str, Profile]:
-    """A profile of every column."""
+    """Return a profile of every column."""
     sample = f"sample of {raw}"
+    rows = max(1000, min(SAMPLE_ROWS, SAMPLE_VALUES // len(types)))
     db.execute(
-        f"CREATE TEMP TABLE IF NOT EXISTS {quoted(sample)} AS "
-        f"SELECT * FROM {quoted(raw)} LIMIT {max(1000, min(SAMPLE, VALUES // len(types)))}"
+        f"CREATE TEMP TABLE IF NOT EXISTS {quote_ident(sample)} AS "
+        f"SELECT * FROM {quote_ident(raw)} LIMIT {int(rows)}"
     )
-    numbers = _ask_all(db, sample, {c: _number_facts(c, kind) for c, kind in types.items()})
-    # What follows is slow, and needless for measurements: ids are no zeros, texts no numbers.
+    numbers = _fetch_facts(db, sample, {c: _number_facts(c, kind) for c, kind in types.items()})
+    # The other facts are slow to compute; columns of numbers with several zeros do not need them.
     others = [c for c, facts in numbers.items() if facts[1] < facts[0] or facts[3] <= 1]
-    asked = {c: _word_facts(c, types[c], numbers[c][1] == numbers[c][0] > 0) for c in others}
-    words = _ask_all(db, sample, asked)
-    ((rows,),) = ask(db, f"SELECT count(*) FROM {quoted(sample)}")
+    expressions = {c: _word_facts(c, types[c], numbers[c][1] == numbers[c][0] > 0) for c in others}
+    words = _fetch_facts(db, sample, expressions)
+    ((rows,),) = fetch_all(db, f"SELECT count(*) FROM {quote_ident(sample)}")
     return {c: _profile(types[c], rows, numbers[c], words.get(c)) for c in types}
 
 
-def _ask_all(
+def _fetch_facts(
     db: duckdb.DuckDBPyConnection, table: str, facts: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[Any, ...]]:
-    """Several facts about each of many columns."""
+    """Return the values of several SQL expressions for each of many columns; 0 for NULL."""
     found: dict[str, tuple[Any, ...]] = {}
     columns = list(facts)
-    for start in range(0, len(columns), 50):  # a statement has its limits
+    for start in range(0, len(columns), 50):  # columns per statement
         part = columns[start : start + 50]
-        asked = ", ".join(fact for column in part for fact in facts[column])
-        (row,) = ask(db, f"SELECT {asked} FROM {quoted(table)}")
+        expressions = ", ".join(fact for column in part for fact in facts[column])
+        (row,) = fetch_all(db, f"SELECT {expressions} FROM {quote_ident(table)}")
         at = 0
         for column in part:
             found[column] = tuple(fact or 0 for fact in row[at : at + len(facts[column])])
@@ -76,8 +81,8 @@ def _opaque(kind: str) -> bool:
 
 
 def _number_facts(column: str, kind: str) -> tuple[str, ...]:
-    """SQL: known, numbers, whole numbers, zeros, the least number, about how many are distinct."""
-    name = quoted(column)
+    """Return SQL of: present, numbers, integers, zeros, minimum, approximate distinct values."""
+    name = quote_ident(column)
     if _opaque(kind):
         return (f"count({name})", "0", "0", "0", "NULL", "0")
     number = f"TRY_CAST(CAST({name} AS VARCHAR) AS DOUBLE)"
@@ -92,25 +97,25 @@ def _number_facts(column: str, kind: str) -> tuple[str, ...]:
 
 
 def _word_facts(column: str, kind: str, numbers: bool) -> tuple[str, ...]:
-    """SQL: distinct, dates, lists, mean length, mean number of breaks, those with words.
+    """Return SQL of: distinct values, dates, lists, mean length, mean separators, with words.
 
-    Of numbers only the first is of use; what a pattern costs is to be paid for every column.
+    For numbers only the first is computed: regular expressions are slow.
     """
-    name = quoted(column)
+    name = quote_ident(column)
     if numbers:
         return (f"count(DISTINCT {name})", "0", "0", "0.0", "0.0", "1")
     if _opaque(kind):
         words = f"count_if(regexp_matches(array_to_string({name}, ' '), '[\\pL\\pN_]{{2}}'))"
-        wordy = words if kind == "VARCHAR[]" else "1"
-        return ("0", "0", f"count({name})", "0.0", "0.0", wordy)
+        has_words = words if kind == "VARCHAR[]" else "1"
+        return ("0", "0", f"count({name})", "0.0", "0.0", has_words)
     text = f"CAST({name} AS VARCHAR)"
-    breaks = f"length({text}) - length(regexp_replace({text}, '[\\s|;,/]+', '', 'g'))"
+    separators = f"length({text}) - length(regexp_replace({text}, '[\\s|;,/]+', '', 'g'))"
     return (
         f"count(DISTINCT {name})",
         f"count(TRY_CAST({text} AS TIMESTAMP))",
-        f"count_if({text} LIKE '[%]') - count_if({is_wrong(column, 'vector', {column: kind})})",
+        f"count_if({text} LIKE '[%]') - count_if({is_invalid(column, 'vector', {column: kind})})",
         f"avg(length({text}))",
-        f"avg({breaks})",
+        f"avg({separators})",
         f"count_if(regexp_matches({text}, '[\\pL\\pN_]{{2}}'))",
     )
 
@@ -118,11 +123,18 @@ def _word_facts(column: str, kind: str, numbers: bool) -> tuple[str, ...]:
 def _profile(
     kind: str, rows: int, counted: tuple[Any, ...], words: tuple[Any, ...] | None
 ) -> Profile:
-    known, numbers, whole, zeros, least, about = counted
-    distinct, dates, lists, length, breaks, wordy = words or (about, 0, 0, 0.0, 0.0, 0)
+    present, numbers, integers, zeros, minimum, approximate = counted
+    distinct, dates, lists, length, separators, has_words = words or (
+        approximate,
+        0,
+        0,
+        0.0,
+        0.0,
+        0,
+    )
 
-    def is_a() -> str:
-        if not known:
+    def guess_kind() -> str:
+        if not present:
             return "empty"
         if kind.startswith(("STRUCT", "MAP", "BLOB")) or kind in ("TIME", "TIME_NS"):
             return "other"
@@ -132,20 +144,20 @@ def _profile(
             return "date"
         if kind.startswith(_NUMBERS):
             return "number"
-        if kind.lstrip("U").startswith(_WHOLE) or whole == known:
+        if kind.lstrip("U").startswith(_INTEGERS) or integers == present:
             return "integer"
-        if numbers == known:
+        if numbers == present:
             return "number"
-        if lists == known:
+        if lists == present:
             return "vector"
-        if dates == known:
+        if dates == present:
             return "date"
-        return "text" if breaks >= 1.0 or length > 60 else "word"
+        return "text" if separators >= 1.0 or length > 60 else "word"
 
-    return Profile(is_a(), rows, known, int(distinct), zeros, least, wordy > 0)
+    return Profile(guess_kind(), rows, present, int(distinct), zeros, minimum, has_words > 0)
 
 
-def share_within(
+def share_of_ids(
     db: duckdb.DuckDBPyConnection,
     raw: str,
     column: str,
@@ -154,12 +166,13 @@ def share_within(
     key: str,
     other_types: Mapping[str, str],
 ) -> float:
-    """The share of a column's distinct values (1,000 of them) that are ids of another table."""
-    ours, theirs = as_id(column, types, "VARCHAR"), as_id(key, other_types, "VARCHAR")
-    ((asked, found),) = ask(
+    """Return the share of a column's first 1,000 distinct values that are ids of another table."""
+    ours, theirs = cast_id(column, types, "VARCHAR"), cast_id(key, other_types, "VARCHAR")
+    ((total, found),) = fetch_all(
         db,
         f"SELECT count(*), count(o.id) FROM (SELECT DISTINCT {ours} AS id FROM "
-        f"{quoted(f'sample of {raw}')} WHERE {quoted(column)} IS NOT NULL ORDER BY 1 LIMIT 1000) t "
-        f"LEFT JOIN (SELECT DISTINCT {theirs} AS id FROM {quoted(other)}) o ON t.id = o.id",
+        f"{quote_ident(f'sample of {raw}')} WHERE {quote_ident(column)} IS NOT NULL "
+        f"ORDER BY 1 LIMIT 1000) t "
+        f"LEFT JOIN (SELECT DISTINCT {theirs} AS id FROM {quote_ident(other)}) o ON t.id = o.id",
     )
-    return found / asked if asked else 0.0
+    return found / total if total else 0.0

@@ -1,1 +1,1 @@
-"""Features in files that are mapped instead of read."""
+"""Dense features in memory-mapped ``.npy`` files."""

@@ -1,7 +1,8 @@
-"""Dense features in a ``.npy`` file: written once, in a stream, and mapped instead of read.
+"""Dense features in ``.npy`` files: written in a stream, opened as memory maps.
 
-Beside ``X.npy`` stands ``X.npy.json``, which says what it was made from. Both are replaced as a
-whole; a file whose note does not fit it, or that was made from something else, is made anew.
+``X.npy.json`` beside ``X.npy`` holds metadata: the files and options that ``X.npy`` was made from.
+Both files are replaced atomically. A ``.npy`` file that does not match its metadata, or that was
+made from other files or options, is written again.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from pmvge.errors import StorageError, TableError
+from pmvge.progress import OnProgress
 from pmvge.storage import make_folder, replace_file
 
 FORMAT = 1
-FULL = (errno.ENOSPC, errno.EDQUOT)
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
-Progress = Callable[[int, int], object]  # rows done, rows in all
 
 
 def open_features(
@@ -34,11 +35,23 @@ def open_features(
     shape: tuple[int | None, ...] | None = None,
     dtype: DTypeLike | None = None,
 ) -> np.memmap[Any, Any]:
-    """Map the rows of a ``.npy`` file, read-only: nothing is read before it is needed.
+    """Open the rows of a ``.npy`` file as a read-only memory map.
 
-    ``shape`` and ``dtype`` are what it is expected to have, if that is known; None in a shape is
-    any number. Arrays in Fortran order are refused: the numbers of a row are far apart in them,
-    and to gather a few rows would read the whole file.
+    Parameters
+    ----------
+    path
+        The file. Arrays in Fortran order are refused: reading a few rows of them would read the
+        whole file.
+    shape
+        Expected shape; None stands for any number of rows or columns.
+    dtype
+        Expected dtype.
+
+    Raises
+    ------
+    TableError
+        The file cannot be read, is not a ``.npy`` file of real numbers with rows, is truncated, or
+        has another shape or dtype.
 
     Examples
     --------
@@ -49,48 +62,48 @@ def open_features(
     ...     open_features(f"{folder}/X.npy", shape=(None, 64)).shape
     (1000, 64)
     """
-    place = Path(path)
+    file = Path(path)
     try:
-        found, fortran, kind, offset = _header(place)
+        found, fortran, kind, offset = _read_header(file)
     except OSError as error:
-        raise TableError(f"{place}: cannot be read: {error.strerror or error}") from error
+        raise TableError(f"{file}: cannot be read: {error.strerror or error}") from error
     if kind.kind not in "fiub":
-        raise TableError(f"{place}: expected real numbers, got dtype {kind}")
+        raise TableError(f"{file}: expected real numbers, got dtype {kind}")
     if len(found) < 2 or min(found) < 1:
         raise TableError(
-            f"{place}: expected an array of shape (rows, columns, ...), got shape {found}"
+            f"{file}: expected an array of shape (rows, columns, ...), got shape {found}"
         )
     if fortran:
         raise TableError(
-            f"{place}: expected rows one after the other, got an array in Fortran order; "
+            f"{file}: expected an array in C order, got Fortran order; "
             "save np.ascontiguousarray(X) instead"
         )
     if dtype is not None and kind != np.dtype(dtype):
-        raise TableError(f"{place}: expected dtype {np.dtype(dtype)}, got {kind}")
+        raise TableError(f"{file}: expected dtype {np.dtype(dtype)}, got {kind}")
     if shape is not None and not _fits(found, shape):
-        told = str(shape).replace("None", "any")
-        raise TableError(f"{place}: expected shape {told}, got {found}")
-    needed, size = offset + _bytes(found, kind), place.stat().st_size
+        expected = str(shape).replace("None", "any")
+        raise TableError(f"{file}: expected shape {expected}, got {found}")
+    needed, size = offset + _bytes(found, kind), file.stat().st_size
     if size < needed:
         raise TableError(
-            f"{place}: is cut off: expected {needed:,} bytes for shape {found} and dtype {kind}, "
+            f"{file}: truncated: expected {needed:,} bytes for shape {found} and dtype {kind}, "
             f"got {size:,}"
         )
-    return np.memmap(place, kind, "r", offset, found)
+    return np.memmap(file, kind, "r", offset, found)
 
 
-def _header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Shape, whether it is in Fortran order, dtype, and where the numbers begin."""
+def _read_header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Return the shape, whether the order is Fortran's, the dtype, and the offset of the data."""
     with path.open("rb") as stream:
         try:
             version = np.lib.format.read_magic(stream)
             shape, fortran, dtype = HEADERS[version](stream)
         except OSError:
             raise
-        except Exception as error:  # a header is a Python literal: damaged, it may be anything
+        except Exception as error:  # a damaged header can be any Python literal
             stream.seek(0)
             packed = stream.read(4) == b"PK\x03\x04"
-            hint = "; it is an archive: save each array by np.save" if packed else ""
+            hint = "; it is an archive: save each array with np.save" if packed else ""
             raise TableError(f"{path}: is not a .npy file of numbers{hint}") from error
         return tuple(map(int, shape)), fortran, np.dtype(dtype), stream.tell()
 
@@ -103,18 +116,22 @@ def _fits(found: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
 
 def _bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
     total = dtype.itemsize
-    for size in shape:  # not by numpy, whose integers have an end
+    for size in shape:  # numpy integers would overflow
         total *= size
     return total
 
 
-def made_from(path: Path, origin: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What was noted beside a file that was made from just this; None if it has to be made."""
-    note = _note(path)
-    if note is None or not path.is_file():
+def current_metadata(path: Path, origin: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the metadata of a file if it is complete and was made from ``origin``; else None."""
+    found = _read_metadata(path)
+    if found is None or not path.is_file():
         return None
-    wanted = {"pmvge features": FORMAT, "origin": _plain(origin), "file": _state(path)}
-    return note if wanted.items() <= note.items() else None
+    expected = {
+        "pmvge features": FORMAT,
+        "origin": _through_json(origin),
+        "file": _fingerprint(path),
+    }
+    return found if expected.items() <= found.items() else None
 
 
 def write_features(
@@ -124,43 +141,50 @@ def write_features(
     parts: Iterable[NDArray[Any]],
     origin: Mapping[str, Any] | None,
     *,
-    learned: Callable[[], Mapping[str, Any]] = dict,
-    progress: Progress | None = None,
+    metadata: Callable[[], Mapping[str, Any]] = dict,
+    on_progress: OnProgress | None = None,
 ) -> np.memmap[Any, Any]:
-    """Write rows that come in parts to a ``.npy`` file, whole or not at all, and map it.
+    """Write rows, given in parts, to a ``.npy`` file, atomically, and open it as a memory map.
 
-    ``learned`` is asked after the last part, and what it says is kept in the note.
+    ``origin`` identifies the files and options that the rows are made from; None means unknown.
+    ``metadata`` is called after the last part and returns further entries of the metadata.
+    Raise StorageError if the path exists and pmvge did not write it, or if there is no space.
     """
     kind = np.dtype(dtype)
     folder = make_folder(path.parent, "features")
-    if path.exists() and _note(path) is None:
+    if path.exists() and _read_metadata(path) is None:
         raise StorageError(
-            f"{path}: is there already and was not made by pmvge; remove it, or name another file"
+            f"{path}: exists and was not written by pmvge; remove it, or choose another name"
         )
     needed = _bytes(shape, kind)
     if (free := shutil.disk_usage(folder).free) < needed:
         raise _no_space(path, needed, free)
 
     def write(partial: Path) -> None:
-        _stream(path, partial, shape, kind, parts, progress)
-        note = {"pmvge features": FORMAT, "origin": origin, "file": _state(partial), **learned()}
-        text = json.dumps(_plain(note), indent=1)
-        # Before the file itself: a note that does not fit its file is no harm.
-        replace_file(_note_path(path), lambda place: place.write_text(text, encoding="utf-8"))
+        _write_rows(path, partial, shape, kind, parts, on_progress)
+        content = {
+            "pmvge features": FORMAT,
+            "origin": origin,
+            "file": _fingerprint(partial),
+            **metadata(),
+        }
+        text = json.dumps(_through_json(content), indent=1)
+        # Before the rows: metadata that does not match its file is ignored.
+        replace_file(_metadata_path(path), lambda file: file.write_text(text, encoding="utf-8"))
 
     replace_file(path, write)
     return open_features(path, shape=shape, dtype=kind)
 
 
-def _stream(
+def _write_rows(
     path: Path,
     partial: Path,
     shape: tuple[int, int],
     dtype: np.dtype[Any],
     parts: Iterable[NDArray[Any]],
-    progress: Progress | None,
+    on_progress: OnProgress | None,
 ) -> None:
-    """Write, not through a map: a full disk is then an error, and not the end of the process."""
+    """Write rows without a memory map: with a map, a full disk would kill the process (SIGBUS)."""
     rows = 0
     header = {"descr": dtype.str, "fortran_order": False, "shape": shape}
     try:
@@ -169,16 +193,16 @@ def _stream(
             for part in parts:
                 stream.write(np.ascontiguousarray(part, dtype).data)
                 rows += len(part)
-                if progress is not None:
-                    progress(rows, shape[0])
+                if on_progress is not None:
+                    on_progress(rows, shape[0])
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in NO_SPACE:
             raise
         free = partial.stat().st_size + shutil.disk_usage(partial.parent).free
         raise _no_space(path, _bytes(shape, dtype), free) from error
     if rows != shape[0]:
         raise TableError(
-            f"{path}: expected {shape[0]:,} rows, got {rows:,}: has the source changed?"
+            f"{path}: expected {shape[0]:,} rows, got {rows:,}; the source may have changed"
         )
 
 
@@ -189,28 +213,29 @@ def _no_space(path: Path, needed: int, free: int) -> StorageError:
     )
 
 
-def _note_path(path: Path) -> Path:
+def _metadata_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
-def _note(path: Path) -> dict[str, Any] | None:
+def _read_metadata(path: Path) -> dict[str, Any] | None:
+    """Return the metadata beside a file; None if there is none that pmvge wrote."""
     try:
-        note = json.loads(_note_path(path).read_text(encoding="utf-8"))
+        found = json.loads(_metadata_path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    return note if isinstance(note, dict) and "pmvge features" in note else None
+    return found if isinstance(found, dict) and "pmvge features" in found else None
 
 
-def _state(path: Path) -> list[int]:
-    found = path.stat()
-    return [found.st_size, found.st_mtime_ns]
+def _fingerprint(path: Path) -> list[int]:
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns]
 
 
-def _plain(content: Mapping[str, Any]) -> Any:
-    """As JSON gives it back."""
+def _through_json(content: Mapping[str, Any]) -> Any:
+    """Return the content as it is after a round trip through JSON: tuples become lists."""
     return json.loads(json.dumps(content))
 
 
-def states(files: Iterable[Path]) -> list[list[Any]]:
-    """Names, sizes and times of files: what tells whether one has changed."""
-    return [[str(path.absolute()), *_state(path)] for path in files]
+def fingerprint_files(files: Iterable[Path]) -> list[list[Any]]:
+    """Return [path, size, modification time] of each file, to detect changes."""
+    return [[str(path.absolute()), *_fingerprint(path)] for path in files]

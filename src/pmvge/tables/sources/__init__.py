@@ -1,1 +1,1 @@
-"""Where a table is, and how DuckDB selects from it."""
+"""Table sources (files, databases, queries, data frames) and the DuckDB connection."""

@@ -1,4 +1,4 @@
-"""Where a table comes from: a file, a glob, a database, a query, or a frame in memory."""
+"""The location of a table: a file, a glob, a database table, a query, or a data frame."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ DATABASES = (".duckdb", ".ddb", ".db", ".sqlite", ".sqlite3")
 class Source:
     """One table: ``path``; or ``database`` and ``table`` or ``query``; or ``query``; or ``frame``.
 
-    A query alone selects from files, which it names in quotes: ``SELECT * FROM 'films.csv'``.
-    ``share`` is (k, n) for every n-th of a glob's files from the k-th on.
+    A query without a database selects from files, quoted: ``SELECT * FROM 'films.csv'``.
+    ``share`` is (k, n) for every n-th file of a glob, starting with the k-th.
     """
 
     path: str | None = None
@@ -31,7 +31,7 @@ class Source:
 
 
 def as_source(given: Any) -> Source:
-    """A source from a file name, ``file.db:table``, or a frame."""
+    """Return the source for a file name, ``file.db:table``, a data frame, or a source."""
     if isinstance(given, Source):
         return given
     if not isinstance(given, str | Path):

@@ -1,4 +1,4 @@
-"""Every source becomes something that DuckDB can select from."""
+"""Register sources with the DuckDB connection as views or tables to select from."""
 
 from __future__ import annotations
 
@@ -9,43 +9,57 @@ import duckdb
 import pyarrow
 
 from pmvge.errors import TableError
+from pmvge.graph import Pair
+from pmvge.tables.sources.connection import hex_name, quote_ident, table_errors
 from pmvge.tables.sources.databases import check_plan, check_query, stage_database
-from pmvge.tables.sources.files import find, scan_files
+from pmvge.tables.sources.files import find_files, scan_files
 from pmvge.tables.sources.source import Source
-from pmvge.tables.sources.workbench import quoted, readable
+
+
+def raw_view_name(view: str) -> str:
+    """Return the name under which the table of a view is staged."""
+    return f"raw view {hex_name(view)}"
+
+
+def raw_links_name(pair: Pair) -> str:
+    """Return the name under which the link table of a view pair is staged."""
+    return f"raw links {hex_name(pair[0])} {hex_name(pair[1])}"
 
 
 def stage(db: duckdb.DuckDBPyConnection, name: str, source: Source, folder: Path) -> dict[str, str]:
-    """Make the source a view ``name`` of the workbench; return its columns and their types."""
+    """Make a source available as ``name`` in the connection.
+
+    Return the SQL type of each column. File names are relative to ``folder``.
+    """
     where = str(source)
-    with readable(where):
+    with table_errors(where):
         if source.frame is not None:
             db.register(name, as_arrow(where, source.frame))
         elif source.database is not None:
             stage_database(db, name, source, folder)
         elif source.query is not None:
             check_query(db, where, source.query)
-            db.execute(f"CREATE TEMP VIEW {quoted(name)} AS {source.query}")
+            db.execute(f"CREATE TEMP VIEW {quote_ident(name)} AS {source.query}")
             check_plan(db, where, name)
         else:
             first, every = source.share
-            selection = scan_files(where, find(folder, source.path or "")[first::every])
-            db.execute(f"CREATE TEMP VIEW {quoted(name)} AS SELECT * FROM {selection}")
-        described = db.execute(f"DESCRIBE {quoted(name)}").fetchall()
+            selection = scan_files(where, find_files(folder, source.path or "")[first::every])
+            db.execute(f"CREATE TEMP VIEW {quote_ident(name)} AS SELECT * FROM {selection}")
+        described = db.execute(f"DESCRIBE {quote_ident(name)}").fetchall()
     return {str(row[0]): str(row[1]) for row in described}
 
 
 def as_arrow(where: str, frame: Any) -> pyarrow.Table:
-    """A pandas, polars or Arrow table, or a dict of columns, as an Arrow table."""
+    """Return a pandas, polars or Arrow table, or a dict of columns, as an Arrow table."""
     try:
-        if hasattr(frame, "iloc") and hasattr(frame, "columns"):  # pandas; a named index is kept
+        if hasattr(frame, "iloc") and hasattr(frame, "columns"):  # pandas; keep a named index
             return pyarrow.Table.from_pandas(frame, preserve_index=bool(_named_index(frame)))
         return pyarrow.table(frame)
     except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as error:
-        told = str(error).splitlines()[0] if str(error) else type(error).__name__
+        message = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TableError(
             f"{where}: expected a pandas, polars or Arrow table whose columns have one type each: "
-            f"{told}"
+            f"{message}"
         ) from error
 
 

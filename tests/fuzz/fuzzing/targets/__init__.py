@@ -1,4 +1,4 @@
-"""All readers under test, by name."""
+"""All fuzzing targets, by name."""
 
 from fuzzing.target import Target
 from fuzzing.targets import archives, data, features, folders, studies, tables

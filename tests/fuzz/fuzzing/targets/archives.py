@@ -1,4 +1,4 @@
-"""Archives: read in place, or unpacked."""
+"""Archives that are read without unpacking, and archives that are unpacked."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def read_cora(folder: Path, output: Path) -> None:
 
 
 def read_awa(folder: Path, output: Path) -> None:
-    """Unpacked whole, into the output and nowhere else, or not at all."""
+    """Unpack all files into the output folder, or none."""
     archives = [folder / "base.zip", folder / "features.zip"]
-    place = unpack_awa2(archives, output)
-    assert find_awa2(output) == place
-    unpack(archives, place, needed=[*LEVEL], max_bytes=10_000)  # over the older one
+    unpacked = unpack_awa2(archives, output)
+    assert find_awa2(output) == unpacked
+    unpack(archives, unpacked, needed=[*LEVEL], max_bytes=10_000)  # replaces the first
     assert {path.name for path in output.iterdir()} == {TOP}
 
 

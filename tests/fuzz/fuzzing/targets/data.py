@@ -1,4 +1,4 @@
-"""Data sets in their publishers' layouts, word vectors, and recipes of experiments."""
+"""Published data sets, word vectors, recipes and results of experiments."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from fuzzing.target import Target, whole
+from fuzzing.target import Target, check_finite
 from fuzzing.targets.tables import check_graph
 from pmvge.datasets import load_attributes, load_cora, load_images, load_vectors
 from pmvge.datasets.awa import load_awa2
 from pmvge.experiments import make, missing_jobs
 from pmvge.experiments import recipe as recipes
-from pmvge.experiments.kept import kept
+from pmvge.experiments.result_cache import cached
 from pmvge.experiments.runs import read_results
 
 CONTENT = "31\t0\t1\t0\tTheory\n7\t1\t1\t0\tRules\n12\t0\t0\t1\tTheory\n9\t1\t0\t0\tRules\n"
@@ -32,7 +32,7 @@ RESNET = {
     "Features/ResNet101/AwA2-filenames.txt": "a.jpg\nb.jpg\nc.jpg\nd.jpg\n",
 }
 GLOVE = "the 0.1 0.2 0.3\ngrizzly 1 2 3\n. . . 0.5 0.5 0.5\nbear -1e-3 0 1.5\nfast 1 1 1\n"
-RECIPE = """title = "Who is near"
+RECIPE = """title = "Locality"
 experiment = "locality"
 summary = "Vectors of linked nodes."
 repetitions = 2
@@ -81,16 +81,16 @@ def make_recipe(folder: Path) -> None:
 
 
 def make_results(folder: Path) -> None:
-    """Results of jobs, and an archive of arrays that is kept for later."""
+    """Write results of jobs, and a cached archive of arrays."""
     experiment = make(recipes.load_recipe("figure2"), None, None)
     job = experiment.jobs()[0]
     result = {"job": [job.row, job.column], "fingerprint": experiment.fingerprint(job)}
     result |= {"made_with": {"versions": {}}, "seconds": 1.5, "result": {"x": [1, 2]}}
     _write(folder, {f"jobs/{job.row}-{job.column}.json": json.dumps(result)})
-    kept(folder / "fits", ["of"], lambda: {"y": np.ones((2, 3), np.float32)})
+    cached(folder / "fits", ["of"], lambda: {"y": np.ones((2, 3), np.float32)})
 
 
-# -- doors --------------------------------------------------------------------------------------
+# -- readers ------------------------------------------------------------------------------------
 
 
 def read_cora(folder: Path, output: Path) -> None:
@@ -108,28 +108,28 @@ def read_awa(folder: Path, output: Path) -> None:
     for kind in ("awa1", "awa2"):
         for per_class in (None, 1):
             images = load_images(kind, CLASSES, folder, per_class=per_class, columns=4)
-            whole(images.features)
+            check_finite(images.features)
             assert images.features.shape == (len(images.labels), 4)
             assert len(images.names) == len(images.labels)
 
 
 def read_awa2(folder: Path, output: Path) -> None:
-    """By the registry's door, which wants the published number of columns."""
+    """Read through the registry, which requires the published number of columns."""
     table = folder / "awa" / "Features/ResNet101/AwA2-features.txt"
     lines = [line + b" 0" * 2044 for line in table.read_bytes().split(b"\n") if line]
-    place = output / "awa2"
+    copied = output / "awa2"
     for path in (folder / "awa").rglob("*.txt"):
-        copy = place / path.relative_to(folder / "awa")
+        copy = copied / path.relative_to(folder / "awa")
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(path.read_bytes())
-    (place / "Features/ResNet101/AwA2-features.txt").write_bytes(b"\n".join(lines) + b"\n")
-    check_graph(load_awa2(place))
+    (copied / "Features/ResNet101/AwA2-features.txt").write_bytes(b"\n".join(lines) + b"\n")
+    check_graph(load_awa2(copied))
 
 
 def read_glove(folder: Path, output: Path) -> None:
     for name in ("glove.txt", "word2vec.txt"):
         found = load_vectors(folder / name, ["the", "grizzly+bear", "fast"])
-        whole(found)
+        check_finite(found)
         assert found.shape[0] == 3
         assert found.shape[1] > 0
 
@@ -144,16 +144,16 @@ def read_recipe(folder: Path, output: Path) -> None:
         make(recipe, None, output).recipe.fingerprint(recipe.options)
 
 
-def read_kept(folder: Path, output: Path) -> None:
-    """What is damaged is made again; nothing is refused."""
+def read_cached(folder: Path, output: Path) -> None:
+    """Damaged results are computed again; no input is refused."""
     experiment = make(recipes.load_recipe("figure2"), None, None)
     done = read_results(experiment, folder)
     assert len(missing_jobs(experiment, folder)) + len(done) == len(experiment.jobs())
     for path in folder.glob("fits/*"):
         (output / path.name).write_bytes(path.read_bytes())
-    arrays, seconds = kept(output, ["of"], lambda: {"y": np.ones((2, 3), np.float32)})
+    arrays, seconds = cached(output, ["of"], lambda: {"y": np.ones((2, 3), np.float32)})
     assert "y" in arrays
-    whole(seconds)
+    check_finite(seconds)
 
 
 TARGETS = [
@@ -162,5 +162,5 @@ TARGETS = [
     Target("awa2 graph", make_awa, read_awa2, ("awa/*.txt", "*ResNet*"), share=0.5),
     Target("word vectors", make_glove, read_glove, share=1.5),
     Target("recipes", make_recipe, read_recipe, share=1.5),
-    Target("kept results", make_results, read_kept, as_json=("*.json",), share=0.5),
+    Target("cached results", make_results, read_cached, as_json=("*.json",), share=0.5),
 ]

@@ -1,4 +1,4 @@
-"""Features that lie in files: ``.npy`` and Parquet with vectors, and notes beside them."""
+"""Features in files: ``.npy`` files, Parquet files of vectors, and the feature cache."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow
 from pyarrow import parquet
 
-from fuzzing.target import Target, whole
+from fuzzing.target import Target, check_finite
 from fuzzing.targets.tables import check_tables, make_csv
 from pmvge import MultiViewGraph
 from pmvge.tables import (
@@ -37,8 +37,8 @@ def make_vectors(folder: Path) -> None:
     parquet.write_table(table, folder / "2.parquet", compression="snappy")
 
 
-def make_spilled(folder: Path) -> None:
-    """Tables beside features that an earlier run has made of them."""
+def make_cached(folder: Path) -> None:
+    """Write tables, and the feature cache that an earlier run has made from them."""
     make_csv(folder)
     (folder / "spill").mkdir()
     read_tables(read_project(folder / "pmvge.toml"), spill=folder / "spill")
@@ -49,28 +49,28 @@ def read_npy(folder: Path, output: Path) -> None:
         X = open_features(folder / name)
         assert X.ndim >= 2
         graph = MultiViewGraph({"a": X, "b": 2}, {("a", "b"): ([0], [1])})
-        whole(graph.views["a"])
+        check_finite(graph.views["a"])
 
 
 def read_vectors(folder: Path, output: Path) -> None:
     ids = ids_from_parquet(folder, "id")
-    for _ in range(2):  # the second time what the first has written is opened
+    for _ in range(2):  # the second pass opens the file that the first has written
         X = features_from_parquet(folder, output / "X.npy", columns="vector")
-        whole(X)
+        check_finite(X)
         assert len(ids) == len(X)
 
 
-def read_note(folder: Path, output: Path) -> None:
-    """A note that fits the files, by chance or by intent, and says something else."""
+def read_metadata(folder: Path, output: Path) -> None:
+    """Read the cache with metadata that matches the files but is otherwise damaged."""
     for path in (folder / "spill").iterdir():
         (output / path.name).write_bytes(path.read_bytes())
-    # Of users there are none: text is sparse, and sparse rows are not mapped.
+    # Users are not cached: their text is sparse, and sparse rows are not mapped.
     source, features = folder / "films.csv", output / "films.npy"
     with suppress(ValueError, KeyError, TypeError, RecursionError):
-        note = json.loads((output / "films.npy.json").read_bytes())
-        note["origin"]["files"] = [[str(source), *_state(source)]]
-        note["file"] = _state(features)
-        (output / "films.npy.json").write_text(json.dumps(note))
+        metadata = json.loads((output / "films.npy.json").read_bytes())
+        metadata["origin"]["files"] = [[str(source), *_state(source)]]
+        metadata["file"] = _state(features)
+        (output / "films.npy.json").write_text(json.dumps(metadata))
     check_tables(read_tables(read_project(folder / "pmvge.toml"), spill=output))
 
 
@@ -78,9 +78,9 @@ def _state(path: Path) -> list[int]:
     return [path.stat().st_size, path.stat().st_mtime_ns]
 
 
-NOTES = ("spill/*.json",)
+METADATA = ("spill/*.json",)
 TARGETS = [
     Target("npy", make_npy, read_npy),
     Target("vectors in parquet", make_vectors, read_vectors),
-    Target("spilled notes", make_spilled, read_note, ("spill/*",), NOTES, share=0.5),
+    Target("cache metadata", make_cached, read_metadata, ("spill/*",), METADATA, share=0.5),
 ]

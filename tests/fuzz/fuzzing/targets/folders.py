@@ -1,6 +1,6 @@
-"""Folders with a manifest: models, with what lies beside them, and checkpoints.
+"""Folders with a manifest: models with their background, and checkpoints.
 
-Mostly their checksums are made right again, so that what is behind them is reached.
+Most inputs get correct checksums again, so that the code behind the checks is reached.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from fuzzing.target import Files, Target, whole
+from fuzzing.target import Files, Target, check_finite
 from fuzzing.targets.tables import FRIENDS, SEEN, USERS
 from pmvge import Embeddings, EncoderSpec, MultiViewGraph, PMvGE
 from pmvge.graph import hold_out_links
@@ -31,7 +31,7 @@ SETTINGS: dict[str, Any] = {
     "device": "cpu",
     "progress": False,
 }
-LARGE = 10.0  # for a weight of these small models
+MAX_WEIGHT = 10.0  # with larger weights, vectors of these small models can overflow
 
 
 @cache
@@ -59,7 +59,7 @@ def make_model(folder: Path) -> None:
 
 
 def make_model_of_tables(folder: Path) -> None:
-    """One that knows what columns mean."""
+    """Write a model that was fitted to tables, and the tables."""
     for name, text in (("users", USERS), ("seen", SEEN), ("friends", FRIENDS)):
         (folder / f"{name}.csv").write_text(text)
     project = Project(
@@ -82,9 +82,9 @@ def make_embeddings(folder: Path) -> None:
 
 
 def repair(kind: str) -> Any:
-    """Makes the sums in a manifest right, and its own, as far as it can still be read."""
+    """Return a function that recomputes the checksums of a manifest, if it can be read."""
 
-    def mend(files: Files) -> None:
+    def repair_checksums(files: Files) -> None:
         try:
             manifest = json.loads(files[f"{kind}.json"])
             for entry in manifest["files"].values():
@@ -101,30 +101,30 @@ def repair(kind: str) -> Any:
         except (UnboundLocalError, ValueError, TypeError, RecursionError):
             pass
 
-    return mend
+    return repair_checksums
 
 
-# -- doors --------------------------------------------------------------------------------------
+# -- readers ------------------------------------------------------------------------------------
 
 
 def check_model(model: PMvGE) -> None:
-    """A model that can be used: its vectors are numbers, and rows become vectors."""
+    """Check that a model can be used: its vectors are finite, and it embeds rows."""
     description = json.dumps(model.describe(), default=str)
     assert description
     assert repr(model)
     rng = np.random.default_rng(0)
     weights = model._fitted.network.state_dict().values()
-    moderate = all(float(tensor.abs().max()) < LARGE for tensor in weights)
+    moderate = all(float(tensor.abs().max()) < MAX_WEIGHT for tensor in weights)
     for view in model.view_names_:
         vectors = model.embeddings_[view]
-        whole(vectors)
+        check_finite(vectors)
         assert vectors.dtype == np.float32
         assert len(model.ids_[view]) == len(vectors)
         shape = model._fitted.schemas[view].row_shape
         rows = model.ids_[view] if shape is None else rng.normal(size=(2, *shape))
         vectors = model.embed(view, rows)
-        if moderate:  # products of others may be too large for a float
-            whole(vectors)
+        if moderate:
+            check_finite(vectors)
     assert not np.isnan(model.alpha_).any()
     for a, b in model.log_alpha_:
         shape = model._fitted.schemas[a].row_shape
@@ -158,7 +158,7 @@ def read_background(folder: Path, output: Path) -> None:
     for (a, b), links in background.links.items():
         for part in (links, background.held_out.get((a, b))):
             if part is not None and len(part):
-                whole(part.weights)
+                check_finite(part.weights)
                 assert (np.asarray(part.weights) > 0).all()
                 assert 0 <= part.rows.min() <= part.rows.max() < part.shape[0]
                 assert 0 <= part.cols.min() <= part.cols.max() < part.shape[1]
@@ -171,7 +171,7 @@ def read_background(folder: Path, output: Path) -> None:
 def read_embeddings(folder: Path, output: Path) -> None:
     for name in ("words.parquet", "numbers.parquet"):
         found = Embeddings.load(folder / name)
-        whole(found.vectors)
+        check_finite(found.vectors)
         assert found.vectors.ndim == 2
         assert len(found.ids) == len(found.vectors)
         assert found.ids.dtype.kind in "iuU"
@@ -180,14 +180,14 @@ def read_embeddings(folder: Path, output: Path) -> None:
 
 
 def read_checkpoint(folder: Path, output: Path) -> None:
-    """Its seed and its content, and then what it is for: training that goes on."""
+    """Read the seed and the content of a checkpoint."""
     saved_seed(folder)
     mark = json.loads(dict(CHECKPOINT.valid)["checkpoint.json"])["fingerprint"]
     Checkpoints(folder, None, None, mark, 0).read()
 
 
 def resume(folder: Path, output: Path) -> None:
-    """Training that goes on from a checkpoint, in a copy, which it overwrites."""
+    """Resume training from a copy of a checkpoint, which is overwritten."""
     for path in folder.iterdir():
         (output / path.name).write_bytes(path.read_bytes())
     again = SETTINGS | {"max_steps": 6, "checkpoint_dir": output}

@@ -1,4 +1,4 @@
-"""The journal that ``pmvge tune`` keeps its trials in."""
+"""The journal in which ``pmvge tune`` stores its trials."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from unittest.mock import patch
 import numpy as np
 
 from fuzzing.target import Target
-from pmvge import MultiViewGraph, tuning
+from pmvge import MultiViewGraph
+from pmvge.tuning import SEARCHED, Tuned, tune
 
-SETTINGS = set(tuning.SEARCHED)
+SETTINGS = set(SEARCHED)
 FIXED = {"max_steps": 2}
 
 
@@ -23,15 +24,15 @@ def graph() -> MultiViewGraph:
     return MultiViewGraph({"a": 4, "b": 3}, {("a", "b"): (np.arange(4), np.arange(4) % 3)})
 
 
-def search(study: Path, trials: int) -> tuning.Tuned:
-    """Trials that are no fits: what is under test is the file that keeps them."""
+def search(study: Path, trials: int) -> Tuned:
+    """Tune without fits: the file that stores the trials is under test."""
     gains = iter(np.linspace(0.1, 0.9, 9))
-    with patch.object(tuning, "_gain", lambda *_: float(next(gains))):
-        return tuning.tune(graph(), graph(), study=study, trials=trials, fixed=FIXED)
+    with patch("pmvge.tuning.search._gain", lambda *_: float(next(gains))):
+        return tune(graph(), graph(), study=study, trials=trials, fixed=FIXED)
 
 
 def make_journal(folder: Path) -> None:
-    """Without what is another each time: the worker and the hours."""
+    """Write a journal; replace the worker and the times, which differ between runs."""
     path = folder / "study.log"
     search(path, 3)
     text = re.sub(r'("worker_id":")[^"]*', r"\g<1>worker-1", path.read_text())
@@ -39,7 +40,7 @@ def make_journal(folder: Path) -> None:
 
 
 def make_entries(folder: Path) -> None:
-    """The same as one JSON text, of which values are changed."""
+    """Write a journal as one JSON text, so that its values can be mutated."""
     make_journal(folder)
     path = folder / "study.log"
     entries = [json.loads(line) for line in path.read_text().splitlines()]
@@ -47,11 +48,11 @@ def make_entries(folder: Path) -> None:
     path.unlink()
 
 
-# -- doors --------------------------------------------------------------------------------------
+# -- readers ------------------------------------------------------------------------------------
 
 
-def go_on(study: Path) -> None:
-    """The search goes on, and what it finds can be put into a project file; so it can again."""
+def resume(study: Path) -> None:
+    """Resume the search twice and check the settings it finds."""
     for trials in (4, 5):
         found = search(study, trials)
         assert found.trials >= trials
@@ -63,7 +64,7 @@ def go_on(study: Path) -> None:
 def read_journal(folder: Path, output: Path) -> None:
     study = output / "study.log"
     study.write_bytes((folder / "study.log").read_bytes())
-    go_on(study)
+    resume(study)
 
 
 def read_entries(folder: Path, output: Path) -> None:
@@ -72,7 +73,7 @@ def read_entries(folder: Path, output: Path) -> None:
         study.write_text("".join(f"{json.dumps(entry)}\n" for entry in json.loads(data)))
     except (ValueError, TypeError, RecursionError):
         study.write_bytes(data)
-    go_on(study)
+    resume(study)
 
 
 TARGETS = [

@@ -1,4 +1,4 @@
-"""Tables and what is said about them: CSV, Parquet, databases, ``pmvge.toml``."""
+"""Tables and their description: CSV, Parquet, databases, ``pmvge.toml``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow
 from pyarrow import parquet
 from scipy import sparse
 
-from fuzzing.target import Target, whole
+from fuzzing.target import Target, check_finite
 from pmvge.tables import (
     LinkTable,
     Project,
@@ -48,7 +48,7 @@ SEEN = """user,film,times
 4,brazil,1.5
 """
 FRIENDS = "a,b\n1,2\n2,3\n4,1\n"
-PROJECT = """# who saw what
+PROJECT = """# films that users have seen
 [views.users]
 source = "users.csv"
 id = "user_id"
@@ -107,7 +107,7 @@ def make_gzip(folder: Path) -> None:
 
 @cache
 def frames() -> dict[str, Any]:
-    """The same tables with types of their own."""
+    """Return the tables with column types."""
     return {
         "users": pyarrow.table(
             {
@@ -154,18 +154,18 @@ def make_sqlite(folder: Path) -> None:
     connection.close()
 
 
-# -- doors --------------------------------------------------------------------------------------
+# -- readers ------------------------------------------------------------------------------------
 
 
 def check_graph(graph: Any) -> None:
-    """A graph that a model could be fitted to."""
+    """Check that a model could be fitted to the graph."""
     for view, X in graph.views.items():
         assert len(graph.ids[view]) == graph.sizes[view] == len(set(graph.ids[view].tolist()))
         if X is not None:
-            whole(X.data if sparse.issparse(X) else X)
+            check_finite(X.data if sparse.issparse(X) else X)
             assert X.shape[0] == graph.sizes[view]
     for pair, links in graph.links.items():
-        whole(links.weights)
+        check_finite(links.weights)
         assert (np.asarray(links.weights) > 0).all()
         assert len(links) > 0
         for positions, view in ((links.rows, pair[0]), (links.cols, pair[1])):
@@ -181,8 +181,8 @@ def read_csv(folder: Path, output: Path) -> None:
     check_tables(read_tables(read_project(folder / "pmvge.toml")))
 
 
-def read_spilled(folder: Path, output: Path) -> None:
-    """Twice: the second time what the first has written is opened."""
+def read_cached(folder: Path, output: Path) -> None:
+    """Read twice: the second pass opens the feature cache that the first has written."""
     for _ in range(2):
         check_tables(read_tables(read_project(folder / "pmvge.toml"), spill=output))
 
@@ -220,7 +220,7 @@ def read_sketch(folder: Path, output: Path) -> None:
 
 @cache
 def learned() -> tuple[Any, Any]:
-    """What a graph of the valid tables knows of them, and its ids."""
+    """Return how the valid tables were read, and the ids of their graph."""
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory(prefix="fuzz-") as folder:
@@ -229,17 +229,17 @@ def learned() -> tuple[Any, Any]:
     return graph.tables, graph.ids
 
 
-def read_later(folder: Path, output: Path) -> None:
-    """As ``embed``, ``search`` and ``evaluate`` read tables: each file by itself."""
+def read_new_rows(folder: Path, output: Path) -> None:
+    """Read each file separately, as ``embed``, ``search`` and ``evaluate`` do."""
     tables, ids = learned()
     for view in ("users", "films"):
         found, X = rows_of(tables, view, folder / f"{view}.csv")
         assert X is not None
         assert len(found) == X.shape[0]
-        whole(X.data if sparse.issparse(X) else X)
+        check_finite(X.data if sparse.issparse(X) else X)
     read_labels(tables, ids, "users", folder / "users.csv", "label")
     links, _ = read_links(tables, ids, ("users", "films"), folder / "seen.csv")
-    whole(links.weights)
+    check_finite(links.weights)
     assert pair_of(tables, folder / "friends.csv") == ("users", "users")
 
 
@@ -248,8 +248,8 @@ TARGETS = [
     Target("csv", make_csv, read_csv, TABLES, share=1.5),
     Target("csv guessed", make_csv, read_guessed(".csv", "seen.csv"), ("users*", "seen*")),
     Target("csv gzip", make_gzip, read_guessed(".csv.gz", "seen.tsv.gz")),
-    Target("csv spilled", make_csv, read_spilled, TABLES, share=0.3),
-    Target("csv later", make_csv, read_later, TABLES),
+    Target("csv cached", make_csv, read_cached, TABLES, share=0.3),
+    Target("csv new rows", make_csv, read_new_rows, TABLES),
     Target("csv init", make_csv, read_sketch, TABLES, share=0.5),
     Target("toml", make_csv, read_csv, ("pmvge.toml",), share=1.5),
     Target("parquet", make_parquet, read_guessed(".parquet", "seen.parquet"), share=1.5),

@@ -1,0 +1,192 @@
+"""``pmvge datasets``: list, download and describe data sets."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from pmvge.errors import InputError, choose
+
+if TYPE_CHECKING:
+    from pmvge.datasets import Archive, Dataset
+    from pmvge.graph import MultiViewGraph
+
+app = typer.Typer(
+    help="Data sets: list them, download them, describe them.\n\nExample: pmvge datasets list",
+    no_args_is_help=True,
+    add_completion=False,
+)
+Name = Annotated[str, typer.Argument(help="A name that 'pmvge datasets list' shows.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--folder",
+        "--data",
+        metavar="DATA",
+        help="Data folder, with a subfolder for each set. Default: $PMVGE_DATA, or else your user "
+        "data folder.",
+    ),
+]
+
+
+@app.command("list")
+def list_(folder: Folder = None, as_json: AsJson = False) -> None:
+    """List the data sets and show which are downloaded.
+
+    Example: pmvge datasets list
+    """
+    from pmvge.datasets import DATASETS
+
+    rows = [_facts(dataset, folder) for dataset in DATASETS.values()]
+    if as_json:
+        print(json.dumps(rows, indent=1))
+        return
+    table = Table()
+    for column in ("name", "description", "available?"):
+        table.add_column(column, no_wrap=column != "description")
+    for row in rows:
+        table.add_row(row["name"], Text(row["summary"]), "yes" if row["present"] else "no")
+    Console().print(table)
+
+
+@app.command()
+def download(
+    name: Name,
+    folder: Folder = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Download even if the set is there.")
+    ] = False,
+) -> None:
+    """Download a data set from its publisher, verify it, and unpack it if need be.
+
+    An archive that is there already and passes verification is not downloaded again without
+    --force.
+
+    Example: pmvge datasets download cora
+    """
+    dataset = _choose(name)
+    if not dataset.archives:
+        _print(f"{name} comes with {dataset.source}: there is nothing to download")
+        return
+    if not force and (found := dataset.installed_path(folder)) is not None:
+        _print(f"{name} is already there: {found} (--force downloads it again)")
+        return
+    archives = dataset.archive_paths(folder)
+    for path, archive in archives.items():
+        if force or not _is_valid(archive, path):
+            _download(archive, path)
+        _print(f"{name}: {path} ({path.stat().st_size:,} bytes, verified)")
+    result = next(iter(archives))
+    if dataset.unpack is not None:
+        result = dataset.unpack(list(archives), dataset.folder(folder))
+        _print(f"{name}: unpacked in {result}; the archives may be removed")
+    if (found := dataset.installed_path(folder)) != result:
+        _print(f"note: {found} is read first; remove it to use the new files")
+
+
+@app.command()
+def describe(name: Name, folder: Folder = None, as_json: AsJson = False) -> None:
+    """Describe a data set, where it is searched for, and its graph if it is downloaded.
+
+    Example: pmvge datasets describe digits
+    """
+    dataset = _choose(name)
+    facts = _facts(dataset, folder)
+    graph = dataset.load(dataset.folder(folder)) if facts["present"] else None
+    if as_json:
+        content = None if graph is None else _content(graph)
+        print(json.dumps({**facts, "graph": content}, indent=1))
+        return
+    table = Table(show_header=False, box=None, pad_edge=False)
+    labels = {"summary": "description", "source": "source", "note": "to cite"}
+    for key, label in labels.items():
+        table.add_row(label, Text(facts[key], overflow="fold"))
+    Console().print(table)
+    if not dataset.archives:
+        _print(f"comes with {dataset.source}: there is nothing to download")
+    elif graph is None:
+        option = "" if folder is None else f" --folder {shlex.quote(str(folder))}"
+        _print(f"not in {facts['folder']}; get it with: pmvge datasets download {name}{option}")
+    else:
+        _print(f"found: {facts['found']}")
+    if graph is not None:
+        _print(f"\n{graph!r}")
+
+
+def _choose(name: str) -> Dataset:
+    from pmvge.datasets import DATASETS
+
+    return DATASETS[choose("data set", name, DATASETS)]
+
+
+def _is_valid(archive: Archive, path: Path) -> bool:
+    """Return whether the archive is at ``path`` and passes verification."""
+    if not path.is_file():
+        return False
+    try:
+        archive.verify(path)
+    except InputError as error:
+        _print(f"{path} is not the expected file: {error}; downloading it again")
+        return False
+    return True
+
+
+def _download(archive: Archive, path: Path) -> None:
+    from pmvge.datasets import download
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(),
+               TimeRemainingColumn())  # fmt: skip
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task(archive.name, total=None)
+        download(
+            archive.url,
+            path,
+            archive.verify,
+            lambda done, total: bar.update(task, completed=done, total=total),
+            max_bytes=archive.max_bytes,
+        )
+
+
+def _facts(dataset: Dataset, data: Path | None) -> dict[str, Any]:
+    """Return the facts of a set; one that comes with a library is present and has no folder."""
+    folder = dataset.folder(data) if dataset.archives else None
+    found = dataset.installed_path(data) if dataset.archives else None
+    return {
+        "name": dataset.name,
+        "summary": dataset.summary,
+        "source": dataset.source,
+        "note": dataset.note,
+        "folder": folder and str(folder),
+        "found": found and str(found),
+        "present": found is not None or not dataset.archives,
+    }
+
+
+def _content(graph: MultiViewGraph) -> dict[str, Any]:
+    return {
+        "views": {
+            view: {"nodes": n, "features": graph.input_shape(view)}
+            for view, n in graph.sizes.items()
+        },
+        "links": [
+            {"views": pair, "links": len(links), "weight": links.total}
+            for pair, links in graph.links.items()
+        ],
+    }
+
+
+def _print(text: str) -> None:
+    """Print a line without wrapping; brackets in paths are not markup."""
+    Console().print(text, markup=False, highlight=False, soft_wrap=True)

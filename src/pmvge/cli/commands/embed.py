@@ -1,0 +1,54 @@
+"""``pmvge embed``: vectors of the rows of a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from pmvge.cli.options import AsJson, Model
+from pmvge.cli.output import bold, check_writable, print_json, print_notes
+from pmvge.errors import ParameterError
+
+
+def embed(
+    model: Model,
+    table: Annotated[str, typer.Argument(help="A table with the columns of the view's table.")],
+    view: Annotated[str, typer.Option("--view", help="The view that the rows belong to.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="A Parquet file.")],
+    as_json: AsJson = False,
+) -> None:
+    """Embed the rows of a table and write ids and vectors to a Parquet file.
+
+    The table has the columns of the training table; it is read, embedded and written in chunks.
+
+    Example: pmvge embed model/ --view movies new.csv -o vectors.parquet
+    """
+    if output.suffix != ".parquet":
+        raise ParameterError(f"-o: expected a name that ends in .parquet, got {str(output)!r}")
+    check_writable(output, folder=False)
+    from pmvge.cli.new_rows import count_rows, describe_values, embed_table, with_progress
+    from pmvge.model import PMvGE
+    from pmvge.progress import ProgressBar
+    from pmvge.search import save_atomically
+
+    loaded = PMvGE.load(model)
+    loaded.progress = False  # one bar for all rows
+    counts: Counter[tuple[str, str]] = Counter()
+    with ProgressBar(f"embedding {view}") as bar:
+        chunks = embed_table(loaded, view, table, counts)
+        rows = save_atomically(output, with_progress(chunks, bar, count_rows(table)))
+    notes = describe_values(view, counts)
+    print_notes(notes)
+    if as_json:
+        facts = {"output": str(output), "rows": rows, "n_components": loaded.n_components}
+        print_json({**facts, "notes": notes})
+        return
+    Console(highlight=False).print(
+        f"{rows:,} rows of {view}: vectors of {loaded.n_components} numbers in "
+        f"{bold(output)}, columns id and vector",
+        soft_wrap=True,
+    )

@@ -1,0 +1,113 @@
+"""``pmvge fit``: tables to a model folder."""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from pmvge.cli.options import AsJson, LinkTables, ProjectFile, Settings, Spill, Strict, Views
+from pmvge.cli.output import (
+    bold,
+    check_writable,
+    print_json,
+    print_notes,
+    results_table,
+    shell_quoted,
+    visible_lines,
+)
+
+
+def fit(
+    project: ProjectFile = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The model's folder.")] = Path(
+        "model"
+    ),
+    view: Views = None,
+    links: LinkTables = None,
+    set_: Settings = None,
+    validation: Annotated[
+        float | None,
+        typer.Option(help="Share of the links held out for early stopping, 0 for none. [0.1]"),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")] = False,
+    spill: Spill = None,
+    sharded: Annotated[
+        bool,
+        typer.Option(
+            "--sharded", help="With torchrun: each process reads its share of the link files."
+        ),
+    ] = False,
+    strict: Strict = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a model to tables and write it to a folder.
+
+    Example: pmvge fit pmvge.toml -o model/ --set n_components=32
+
+    Without a project file: pmvge fit --view movies=movies.csv --view users=users.parquet
+    --links users,movies=ratings.csv:weight=rating -o model/
+    """
+    from pmvge import storage
+    from pmvge.cli.models import parse_settings
+    from pmvge.cli.projects import describe_project, load_project
+    from pmvge.cli.training import (
+        checkpoint_folder,
+        describe_checkpoint,
+        exit_on_interrupt,
+        pick_fraction,
+        read_checkpoint_manifest,
+        train,
+    )
+    from pmvge.distributed import is_first, rank_and_size
+    from pmvge.model import evaluate_background
+    from pmvge.tables import read_tables, share_links
+
+    first = is_first()  # of several processes, only the first prints and saves
+    console = Console(quiet=as_json or not first, highlight=False)
+    described = load_project(project, view, links)
+    settings = parse_settings(set_ or [], described.model)
+    fraction = pick_fraction(settings, validation)
+    if sharded:
+        described = share_links(described, *rank_and_size())
+    check_writable(output, folder=True)
+    with Console(stderr=True).status("Reading the tables") if spill and first else nullcontext():
+        tables = read_tables(described, strict=strict, spill=spill)
+    if view or links:
+        for line in describe_project(tables.project):
+            console.print(line, soft_wrap=True, markup=False)
+    print_notes(tables.notes() if first else [])
+    console.print(visible_lines(tables.graph), markup=False)
+    started = time.perf_counter()
+    settings = {"random_state": 0, "checkpoint_dir": output / "checkpoint", **settings}
+    checkpoint = checkpoint_folder(settings)
+    # Without --resume, a checkpoint that is there already belongs to another fit.
+    before = None if resume else read_checkpoint_manifest(checkpoint)
+    with exit_on_interrupt(lambda: describe_checkpoint(checkpoint, before)):
+        model, background = train(tables, settings, fraction, resume, sharded=sharded)
+        if not first:
+            return
+        model.save(output, background=background)
+    seconds = time.perf_counter() - started
+    with exit_on_interrupt(lambda: f"The model is complete, in {output}."):
+        if checkpoint == output / "checkpoint":  # the default; a folder named by --set stays
+            storage.remove(checkpoint, "checkpoint")
+        results = evaluate_background(
+            model.embeddings_, model.log_alpha_, background, weights=model.alpha_weight_
+        )
+    if as_json:
+        steps = model.history_[-1].step if len(model.history_) else 0
+        print_json({"model": str(output), "seconds": seconds, "steps": steps, **results})
+        return
+    console.print(f"\nFitted in {seconds:.1f} s. {model.history_}", markup=False, soft_wrap=True)
+    if results["pairs"]:
+        console.print(results_table(results, "Held-out links (used for early stopping)"))
+    name = shell_quoted(output)
+    console.print(
+        f"Model: {bold(output)}. Next: pmvge report {name}, pmvge search {name} --help",
+        soft_wrap=True,
+    )

@@ -1,0 +1,78 @@
+"""``pmvge inspect``: what is in a model folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from pmvge.cli.options import AsJson, Model
+from pmvge.cli.output import bold, cell, print_json
+
+if TYPE_CHECKING:
+    from pmvge.model import PMvGE
+
+
+def inspect(model: Model, as_json: AsJson = False) -> None:
+    """Show a model's views, alpha, settings and training.
+
+    Example: pmvge inspect model/
+    """
+    from pmvge.cli.models import load
+    from pmvge.model import Background
+
+    loaded, background = load(model)
+    facts = loaded.describe()
+    kept = background or Background({})
+    facts["links"] = {
+        f"{a},{b}": {
+            "links": len(links),
+            "weight": links.total,
+            "held_out": len(kept.held_out.get((a, b), ())),
+        }
+        for (a, b), links in kept.links.items()
+    }
+    facts["tables"] = _column_kinds(loaded)
+    if as_json:
+        print_json(facts)
+        return
+    console = Console(highlight=False)
+    console.print(f"{bold(model)}: pmvge model, K = {facts['n_components']}", soft_wrap=True)
+    console.print(_views_table(facts))
+    console.print(_links_table(facts))
+    training = facts["training"]
+    console.print(f"training: {training['summary']}", markup=False, soft_wrap=True)
+    changed = ", ".join(f"{key} = {value}" for key, value in facts["changed_settings"].items())
+    console.print(
+        f"settings that differ from the defaults: {changed or 'none'}",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _column_kinds(model: PMvGE) -> dict[str, dict[str, str]]:
+    """Return for each view how its columns are read: {view: {column: kind}}."""
+    found = {}
+    for view, entry in (model.tables_ or {"views": {}})["views"].items():
+        blocks = entry["recipe"]["blocks"] if entry["recipe"] else []
+        found[view] = {column: block["block"] for block in blocks for column in block["columns"]}
+    return found
+
+
+def _views_table(facts: dict[str, Any]) -> Table:
+    table = Table("view", "entities", "features", "encoder", title="Views", title_justify="left")
+    for name, view in facts["views"].items():
+        table.add_row(cell(name), f"{view['n']:,}", cell(view["features"]), cell(view["encoder"]))
+    return table
+
+
+def _links_table(facts: dict[str, Any]) -> Table:
+    table = Table("view pair", "alpha", "rel. error", "links", "held out", title="Links")
+    table.title_justify = "left"
+    for pair, entry in facts["alpha"].items():
+        links = facts["links"].get(pair)
+        error = f"{entry['relative_error']:.1%}" if entry["relative_error"] else "exact"
+        counts = [f"{links['links']:,}", f"{links['held_out']:,}"] if links else ["-", "-"]
+        table.add_row(cell(pair.replace(",", " - ")), f"{entry['alpha']:.4g}", error, *counts)
+    return table

@@ -1,0 +1,62 @@
+"""``pmvge report``: a model as one HTML page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from pmvge.cli.options import AsJson, Model
+from pmvge.cli.output import bold, check_writable, print_json, print_notes
+from pmvge.errors import ParameterError
+
+
+def report(
+    model: Model,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file.")] = Path(
+        "report.html"
+    ),
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label",
+            metavar="VIEW=FILE:COLUMN",
+            help="Colour the map by a column of a table that has the view's ids; may be repeated.",
+        ),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a report: one HTML file that opens offline in any browser.
+
+    Example: pmvge report model/ -o report.html --label movies=movies.csv:genre
+    """
+    check_writable(output, folder=False)
+    from pmvge.cli.models import load
+    from pmvge.model import Background
+    from pmvge.report import write_report
+    from pmvge.tables import read_labels
+
+    loaded, background = load(model)
+    if background is None:
+        print_notes([f"{model} was saved without its links: the report will show less"])
+    if label:
+        background = background or Background({})
+        labels = {view: dict(columns) for view, columns in background.labels.items()}
+        for flag in label:
+            view, equals, rest = flag.partition("=")
+            file, colon, column = rest.rpartition(":")
+            if not (equals and colon):
+                raise ParameterError(f"--label: expected VIEW=FILE:COLUMN, got {flag!r}")
+            values = read_labels(loaded.tables_, loaded.ids_, view, file, column)
+            labels.setdefault(view, {})[column] = values
+        background = replace(background, labels=labels)
+    write_report(output, loaded, background, title=title or model.resolve().name)
+    if as_json:
+        print_json({"report": str(output), "bytes": output.stat().st_size})
+        return
+    size = output.stat().st_size / 1e6
+    Console(highlight=False).print(f"Report: {bold(output)} ({size:.1f} MB)", soft_wrap=True)

@@ -1,0 +1,87 @@
+"""``pmvge search``: the best partners of known or new entities."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from pmvge.cli.options import AsJson, Model
+from pmvge.cli.output import cell, print_json, print_notes, visible
+from pmvge.errors import InputError, ParameterError, choose
+
+
+def search(
+    model: Model,
+    view: Annotated[str, typer.Option("--view", help="The view to search from.")],
+    among: Annotated[str, typer.Option("--among", help="The view to search in.")],
+    id_: Annotated[
+        list[str] | None, typer.Option("--id", help="An entity of the training; may be repeated.")
+    ] = None,
+    rows: Annotated[
+        str | None, typer.Option("--rows", metavar="FILE", help="A table of new entities.")
+    ] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="The number of partners.")] = 10,
+    by: Annotated[
+        str,
+        typer.Option(help="'intensity': expected weights; 'similarity': for any pair of views."),
+    ] = "intensity",
+    exclude_known: Annotated[
+        bool, typer.Option("--exclude-known", help="Leave out partners that are linked already.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find the best partners of entities, in another view or in the same.
+
+    Example: pmvge search model/ --view users --id 42 --among movies -k 10 --exclude-known
+
+    New entities: pmvge search model/ --view users --rows new_users.csv --among movies
+    """
+    choose("ranking", by, ("intensity", "similarity"), "--by")
+    if bool(id_) == bool(rows):
+        raise ParameterError("pass exactly one of --id and --rows")
+    from pmvge.cli.models import load, require_background
+    from pmvge.cli.new_rows import describe_values
+    from pmvge.cli.partners import best_partners, check_linked, embed_new, find_known
+
+    loaded, background = load(model)
+    for name in (view, among):
+        choose("view", name, loaded.view_names_, str(model), error=InputError)
+    if exclude_known:
+        require_background(model, background)
+    if by == "intensity":
+        check_linked(loaded, view, among)
+    notes: Counter[tuple[str, str]] = Counter()
+    queries = embed_new(loaded, view, rows, notes) if rows else find_known(loaded, view, id_ or [])
+    print_notes(describe_values(view, notes))
+    results = best_partners(
+        loaded,
+        background,
+        queries,
+        view=view,
+        among=among,
+        k=k,
+        by=by,
+        exclude_known=exclude_known,
+    )
+    if as_json:
+        print_json({"view": view, "among": among, "by": by, "results": results})
+        return
+    score = "similarity" if by == "similarity" else "expected_weight"
+    for result in results:
+        _print(result, f"{view} {result['id']}: best of {among}", score, background is not None)
+
+
+def _print(result: dict[str, Any], title: str, score: str, links_known: bool) -> None:
+    table = Table(title=visible(title), title_justify="left")
+    table.add_column("id", no_wrap=True)
+    table.add_column(score.replace("_", " "), justify="right")
+    if links_known:
+        table.add_column("linked already?")
+    for partner in result["partners"]:
+        mark = ["yes" if partner["known"] else ""] if links_known else []
+        table.add_row(cell(partner["id"]), f"{partner[score]:.4g}", *mark)
+    Console(highlight=False, markup=False).print(table)

@@ -1,0 +1,48 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON, nothing else.")]
+Model = Annotated[Path, typer.Argument(help="The folder of a fitted model.", show_default=False)]
+ProjectFile = Annotated[
+    Path | None, typer.Argument(help="A project file. Default: pmvge.toml.", show_default=False)
+]
+Views = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--view",
+        metavar="NAME=FILE",
+        help="A view and its table; FILE:id=COLUMN names the id column. NAME alone: a view without "
+        "a table, with the ids that the links contain.",
+    ),
+]
+LinkTables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--links",
+        metavar="VIEW,VIEW=FILE",
+        help="A link table; FILE:weight=COLUMN:aggregate=max and columns=A,B may follow.",
+    ),
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Rows that cannot be used are an error, not a note.")
+]
+Spill = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="A folder for dense features that do not fit into memory; later fits reuse its files.",
+        show_default=False,
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="A parameter of PMvGE, such as n_components=32."
+    ),
+]

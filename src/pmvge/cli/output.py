@@ -1,0 +1,130 @@
+"""Printed results and notes, and a check of the paths that commands write to."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shlex
+import unicodedata
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from pmvge.errors import StorageError
+
+COLUMNS = {
+    "roc_auc": "AUC",
+    "average_precision": "AP",
+    "recall": "recall",
+    "ndcg": "nDCG",
+    "poisson_deviance": "deviance",
+    "expected_over_observed": "E/O",
+}
+
+
+def visible(value: object) -> str:
+    r"""Return a text with its control characters escaped: a terminal would execute them.
+
+    >>> visible("film\x1b[2J\n")
+    'film\\x1b[2J\\n'
+    """
+    return "".join(
+        c.encode("unicode_escape").decode() if unicodedata.category(c) == "Cc" else c
+        for c in str(value)
+    )
+
+
+def visible_lines(value: object) -> str:
+    """Return :func:`visible` of each line; line breaks stay."""
+    return "\n".join(map(visible, str(value).split("\n")))
+
+
+def cell(value: object) -> Text:
+    """Return :func:`visible` of a value for a table; brackets in it are not markup."""
+    return Text(visible(value))
+
+
+def bold(path: Path) -> str:
+    """Return markup that prints a path in bold; brackets in it are escaped."""
+    return f"[bold]{escape(str(path))}[/]"
+
+
+def shell_quoted(path: Path) -> str:
+    """Return markup that prints a path quoted for a shell; brackets in it are escaped."""
+    return escape(shlex.quote(str(path)))
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """Print notes on the error stream, apart from the results."""
+    console = Console(stderr=True, highlight=False)
+    for note in notes:
+        console.print(f"[yellow]note:[/] {escape(visible(note))}", soft_wrap=True)
+
+
+def print_json(content: Any) -> None:
+    """Print JSON; numbers that are not finite become null."""
+    print(json.dumps(_finite(content), indent=1, ensure_ascii=False))
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, float):
+        return content if math.isfinite(content) else None
+    if isinstance(content, Mapping):
+        return {key: _finite(value) for key, value in content.items()}
+    return [_finite(value) for value in content] if isinstance(content, list | tuple) else content
+
+
+def check_writable(path: Path, *, folder: bool) -> None:
+    """Raise StorageError if a file or a folder cannot be written.
+
+    Commands call this before long work. Missing folders are not created yet: the check writes a
+    temporary file to the nearest folder that exists.
+    """
+    if not folder and path.exists() and not path.is_file():  # a folder, or a device
+        kind = "a folder" if path.is_dir() else "not a regular file"
+        raise StorageError(f"{path}: cannot be written: it is {kind}")
+    nearest = (path if folder else path.parent).absolute()
+    while not nearest.exists() and nearest != nearest.parent:
+        nearest = nearest.parent
+    try:
+        probe = nearest / f".pmvge-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def results_table(results: Mapping[str, Any], title: str) -> Table:
+    """Return a table of the results of an evaluation, by view pair and overall."""
+    table = Table(
+        title=title,
+        caption="AUC: area under the ROC curve; AP: average precision; deviance: mean Poisson "
+        "deviance; E/O: expected over observed weight",
+        title_justify="left",
+        caption_justify="left",
+        pad_edge=False,
+    )
+    table.add_column("view pair", overflow="fold")  # long names are folded, numbers never
+    rows = dict(results["pairs"])
+    if len(rows) > 1:
+        rows["overall"] = results["overall"]
+    keys = [key for key in next(iter(rows.values()), {}) if key.partition("@")[0] in COLUMNS]
+    table.add_column("links", justify="right", no_wrap=True)
+    for key in keys:
+        name, at, k = key.partition("@")
+        header = COLUMNS[name] + at + k
+        table.add_column(header, justify="right", no_wrap=True, min_width=len(header))
+    for pair, row in rows.items():
+        values = (row.get(key, math.nan) for key in keys)
+        table.add_row(
+            cell(pair.replace(",", " - ")),
+            f"{row['links']:,}",
+            *(f"{value:.4g}" if abs(value) >= 10 else f"{value:.3f}" for value in values),
+        )
+    return table

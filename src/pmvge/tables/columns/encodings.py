@@ -1,0 +1,316 @@
+"""Encodings of columns as numbers, fitted to the training table.
+
+A column encoding turns one or more columns of a batch into a dense or sparse matrix. It is fitted
+once, to the training table, and holds plain data: means, categories, words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import pyarrow.compute
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+
+from pmvge.errors import TableError
+from pmvge.graph import varies
+
+Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_array
+# Counts by (column, note): values that were "missing" or "unseen" in training; "numbered" is 1 if
+# a table without its id column got row numbers as ids.
+Notes: TypeAlias = Counter[tuple[str, str]]
+CATEGORIES, WORDS, BUCKETS = 1000, 20_000, 1 << 14  # default sizes
+
+
+@dataclass(frozen=True)
+class Scaling:
+    r"""Scaling of one column, :math:`(x - \text{shift}) \cdot \text{scale}`.
+
+    Missing values are replaced by ``fill`` first. A column that is constant in float32 precision
+    becomes 0.
+    """
+
+    fill: float
+    shift: float
+    scale: float
+    missing: bool  # values were missing in training: add an indicator column
+
+    @classmethod
+    def of(
+        cls, mean: float | None, deviation: float | None, missing: bool, standardize: bool
+    ) -> Scaling:
+        """Return the scaling for a column's mean and standard deviation; None: no values."""
+        if mean is None or deviation is None:
+            return cls(0.0, 0.0, 0.0, missing)
+        if not standardize:
+            return cls(mean, 0.0, 1.0, missing)
+        scale = 1 / deviation if varies(np.asarray(mean), np.asarray(deviation)) else 0.0
+        return cls(mean, mean, scale, missing)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Encoding of numbers and dates: standardised, missing values filled with the mean.
+
+    Columns with missing values in training get an indicator column each.
+    """
+
+    columns: tuple[str, ...]
+    kinds: tuple[str, ...]  # "numeric" or "date"
+    scalings: tuple[Scaling, ...]
+    sparse: ClassVar = False
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return len(self.columns) + sum(scaling.missing for scaling in self.scalings)
+
+    @cached_property
+    def _arrays(self) -> tuple[NDArray[Any], ...]:
+        parts = zip(*((s.fill, s.shift, s.scale, s.missing) for s in self.scalings), strict=True)
+        return tuple(np.array(part) for part in parts)
+
+    def encode(self, batch: Mapping[str, pyarrow.Array], notes: Notes) -> Matrix:
+        """Return features (rows, width), the missing-value indicators last."""
+        fill, shift, scale, indicated = self._arrays
+        x = np.column_stack([_doubles(batch[column]) for column in self.columns])
+        empty = np.isnan(x)
+        for column, count in zip(self.columns, empty.sum(axis=0).tolist(), strict=True):
+            notes[column, "missing"] += count
+        filled = (np.where(empty, fill, x) - shift) * scale
+        return np.hstack([filled, empty[:, indicated]]).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Vector:
+    """Encoding of a column of lists of one length: each element is scaled like a number."""
+
+    kinds: ClassVar = ("vector",)
+    columns: tuple[str, ...]
+    scalings: tuple[Scaling, ...]  # one per element, all with the same "missing"
+    sparse: ClassVar = False
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return len(self.scalings) + self.scalings[0].missing
+
+    def encode(self, batch: Mapping[str, pyarrow.Array], notes: Notes) -> Matrix:
+        """Return features (rows, width), the missing-value indicator last."""
+        (column,) = self.columns
+        x = lists_to_rows(column, batch[column], len(self.scalings))
+        empty = np.isnan(x[:, 0])
+        notes[column, "missing"] += int(empty.sum())
+        fill, shift, scale = (
+            np.array([getattr(s, part) for s in self.scalings])
+            for part in ("fill", "shift", "scale")
+        )
+        filled = (np.where(empty[:, None], fill, x) - shift) * scale
+        indicator = [empty[:, None]] if self.scalings[0].missing else []
+        return np.hstack([filled, *indicator]).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Category:
+    """One-hot encoding of a column of categories.
+
+    ``values`` get a feature each, and so do all other categories together (``rest``) and missing
+    values (``missing``), if there were any in training. A category that was not in training counts
+    as other; without ``rest`` it is a row of zeros.
+    """
+
+    kinds: ClassVar = ("category",)
+    columns: tuple[str, ...]
+    values: tuple[str, ...]
+    rest: bool
+    missing: bool
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return max(1, len(self.values) + self.rest + self.missing)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether there are more features than a dense matrix should have."""
+        return self.width > 256
+
+    def encode(self, batch: Mapping[str, pyarrow.Array], notes: Notes) -> Matrix:
+        """Return features (rows, width), with at most one 1 per row."""
+        (column,) = self.columns
+        values = batch[column].cast(pyarrow.string())
+        known = pyarrow.array(self.values, pyarrow.string())
+        index = pyarrow.compute.index_in(values, value_set=known)
+        at = pyarrow.compute.fill_null(index, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        empty = pyarrow.compute.is_null(values).to_numpy(zero_copy_only=False)
+        unseen = (at < 0) & ~empty
+        notes[column, "missing"] += int(empty.sum())
+        notes[column, "unseen"] += 0 if self.rest else int(unseen.sum())
+        at[unseen] = len(self.values) if self.rest else -1
+        at[empty] = len(self.values) + self.rest if self.missing else -1
+        rows = np.flatnonzero(at >= 0)
+        ones = np.ones(len(rows), np.float32)
+        X = sparse.csr_array((ones, (rows, at[rows])), shape=(len(at), self.width))
+        return X if self.sparse else X.toarray()
+
+
+@dataclass(frozen=True)
+class Words:
+    """Encoding of a text column as a bag of words, weighted by TF-IDF; rows have norm 1."""
+
+    kinds: ClassVar = ("text",)
+    columns: tuple[str, ...]
+    words: tuple[str, ...]
+    idf: tuple[float, ...]
+    sparse: ClassVar = True
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return len(self.words)
+
+    @cached_property
+    def _vectorizer(self) -> TfidfVectorizer:
+        vectorizer = TfidfVectorizer(vocabulary=self.words, dtype=np.float32)
+        vectorizer.idf_ = np.array(self.idf)
+        return vectorizer
+
+    def encode(self, batch: Mapping[str, pyarrow.Array], notes: Notes) -> Matrix:
+        """Return features (rows, words)."""
+        return sparse.csr_array(self._vectorizer.transform(_texts(self.columns[0], batch, notes)))
+
+
+@dataclass(frozen=True)
+class HashedWords:
+    """Encoding of a text column as a bag of hashed words; rows have norm 1."""
+
+    kinds: ClassVar = ("text",)
+    columns: tuple[str, ...]
+    width: int
+    sparse: ClassVar = True
+
+    def encode(self, batch: Mapping[str, pyarrow.Array], notes: Notes) -> Matrix:
+        """Return features (rows, width)."""
+        hasher = HashingVectorizer(n_features=self.width, alternate_sign=False, dtype=np.float32)
+        return sparse.csr_array(hasher.transform(_texts(self.columns[0], batch, notes)))
+
+
+ColumnEncoding: TypeAlias = Numbers | Vector | Category | Words | HashedWords
+
+
+def fit_words(column: str, batches: Iterable[pyarrow.Array], size: int | None) -> Words:
+    r"""Return the encoding of a text column with its ``size`` most frequent words.
+
+    Words that occur in one row only are left out, unless all do. With n rows,
+
+    .. math:: \mathrm{idf} = \log\frac{1 + n}{1 + n_\text{word}} + 1.
+    """
+    analyze: Callable[[str], list[str]] = CountVectorizer().build_analyzer()
+    rows, counts = 0, Counter[str]()
+    for batch in batches:
+        rows += len(batch)
+        for text in batch.to_pylist():
+            counts.update(set(analyze(text or "")))
+    several = {word: n for word, n in counts.items() if n > 1} or dict(counts)
+    if not several:
+        raise TableError(
+            f"column {column!r}: expected words of two letters or more in this text, found none; "
+            "use kind category, or leave the column out"
+        )
+    kept = sorted(several, key=lambda word: (-several[word], word))[: size or WORDS]
+    words = tuple(sorted(kept))
+    return Words(
+        (column,), words, tuple(math.log((1 + rows) / (1 + several[w])) + 1 for w in words)
+    )
+
+
+def fit_vector(
+    column: str, batches: Iterable[pyarrow.Array], length: int, standardize: bool
+) -> Vector:
+    """Return the encoding of a vector column: mean and deviation of every element, over batches."""
+    n, mean, square = 0, np.zeros(length), np.zeros(length)
+    missing = False
+    for batch in batches:
+        x = lists_to_rows(column, batch, length)
+        missing |= bool(np.isnan(x[:, 0]).any())
+        x = x[~np.isnan(x[:, 0])]
+        if len(x):
+            ours, total = x.mean(axis=0), n + len(x)
+            square += ((x - ours) ** 2).sum(axis=0) + (ours - mean) ** 2 * n * len(x) / total
+            mean += (ours - mean) * len(x) / total
+            n = total
+    deviation = np.sqrt(square / max(1, n))
+    return Vector(
+        (column,),
+        tuple(
+            Scaling.of(m, d, missing, standardize)
+            for m, d in zip(mean.tolist(), deviation.tolist(), strict=True)
+        ),
+    )
+
+
+def lists_to_rows(column: str, values: pyarrow.Array, length: int) -> NDArray[np.float64]:
+    """Return lists of ``length`` numbers as rows of a matrix; a missing list is a row of NaN."""
+    lengths = pyarrow.compute.list_value_length(values).to_numpy(zero_copy_only=False)
+    given = ~np.isnan(lengths.astype(float))
+    if (lengths[given] != length).any():
+        other = int(lengths[given][lengths[given] != length][0])
+        raise TableError(
+            f"column {column!r}: expected vectors of length {length}, got one of {other}"
+        )
+    flat = values.drop_null().flatten()
+    x = np.full((len(values), length), np.nan)
+    x[given] = _doubles(flat).reshape(-1, length)
+    if not np.isfinite(x[given]).all():
+        raise TableError(f"column {column!r}: a vector has an element that is missing or infinite")
+    return x
+
+
+def _doubles(values: pyarrow.Array) -> NDArray[np.float64]:
+    """Return numbers as float64, with NaN for missing values."""
+    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _texts(column: str, batch: Mapping[str, pyarrow.Array], notes: Notes) -> list[str]:
+    notes[column, "missing"] += batch[column].null_count
+    return [text or "" for text in batch[column].to_pylist()]
+
+
+_NAMES: dict[str, type[ColumnEncoding]] = {
+    "numbers": Numbers,
+    "vector": Vector,
+    "category": Category,
+    "words": Words,
+    "hashed words": HashedWords,
+}
+
+
+def to_dict(encoding: ColumnEncoding) -> dict[str, Any]:
+    """Return an encoding as a dict that can be stored as JSON."""
+    (name,) = (name for name, kind in _NAMES.items() if kind is type(encoding))
+    plain: dict[str, Any] = {"block": name}
+    for field in fields(encoding):
+        value = getattr(encoding, field.name)
+        plain[field.name] = list(value) if isinstance(value, tuple) else value
+    if isinstance(encoding, Numbers | Vector):
+        plain["scalings"] = [[s.fill, s.shift, s.scale, s.missing] for s in encoding.scalings]
+    return plain
+
+
+def from_dict(plain: Mapping[str, Any]) -> ColumnEncoding:
+    """Return the encoding of a dict that :func:`to_dict` made."""
+    options: dict[str, Any] = {
+        key: tuple(v) if isinstance(v, list) else v for key, v in plain.items()
+    }
+    kind: Any = _NAMES[options.pop("block")]
+    if "scalings" in options:
+        options["scalings"] = tuple(Scaling(*part) for part in plain["scalings"])
+    encoding: ColumnEncoding = kind(**options)
+    return encoding
