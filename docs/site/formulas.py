@@ -1,8 +1,8 @@
-r"""Formulas without scripts: the little LaTeX that our pages and docstrings use, as MathML.
+r"""Convert the LaTeX of pages and docstrings to MathML, which needs no JavaScript.
 
-Pages write $`x_i`$ and ```math blocks, as GitHub reads them; docstrings write :math:`x_i` and
+Pages write $`x_i`$ and ```math blocks, as on GitHub; docstrings write :math:`x_i` and
 ``.. math::``. As a hook of mkdocs this module rewrites pages, as an extension of griffe docstrings.
-A command that it does not know is an error, and the build stops.
+An unknown command raises ValueError and stops the build.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|\s+|.", re.DOTALL)
 
 
 def mathml(latex: str, *, block: bool = False) -> str:
-    r"""A formula as MathML; \\ begins a new line of a block."""
+    r"""Return a formula as MathML; \\ begins a new line of a block."""
     lines = [_row(iter(TOKEN.findall(line))) for line in latex.split(r"\\")]
     if block:
         shown = "".join(f'<math display="block">{line}</math>' for line in lines)
@@ -43,7 +43,7 @@ def mathml(latex: str, *, block: bool = False) -> str:
 
 
 def _row(tokens: Iterator[str], until: str = "") -> str:
-    """Atoms up to the token ``until``, each with its scripts."""
+    """Convert atoms up to the token ``until``, each with its scripts."""
     parts: list[str] = []
     scripts: dict[str, str] = {}
     large = False
@@ -84,7 +84,7 @@ def _argument(tokens: Iterator[str]) -> str:
 
 
 def _words(tokens: Iterator[str]) -> str:
-    """The plain letters of a braced argument."""
+    """Return the plain letters of a braced argument."""
     assert next(tokens) == "{"
     letters = []
     for token in tokens:
@@ -123,7 +123,10 @@ def _atom(token: str, tokens: Iterator[str]) -> str:
         return f'<mover accent="true">{_argument(tokens)}<mo>{ACCENTS[name]}</mo></mover>'
     if name in ("text", "mathrm"):
         words = _words(tokens)
-        edge = "\u00a0" * words.startswith(" "), "\u00a0" * words.endswith(" ")  # blanks are lost
+        edge = (
+            "\u00a0" * words.startswith(" "),
+            "\u00a0" * words.endswith(" "),
+        )  # MathML drops blanks
         return f"<mtext>{edge[0]}{escape(words.strip())}{edge[1]}</mtext>"
     if name == "mathcal":
         following = next(token for token in tokens if not token.isspace())
@@ -131,15 +134,15 @@ def _atom(token: str, tokens: Iterator[str]) -> str:
         if following == "{":
             assert next(tokens) == "}"
         return f"<mi>{SCRIPT[letter]}</mi>"
-    raise ValueError(f"formula: \\{name} is not known; docs/site/formulas.py lists what is")
+    raise ValueError(f"formula: unknown command \\{name}; add it to docs/site/formulas.py")
 
 
 def _inline(latex: str) -> str:
-    return f"<span>{mathml(latex)}</span>"  # a line may start with it: <math> would be a block
+    return f"<span>{mathml(latex)}</span>"  # at the start of a line <math> would be a block
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """A hook of mkdocs: the formulas of a page."""
+    """Convert the formulas of a page; a hook of mkdocs."""
     markdown = re.sub(
         r"^```math\n(.*?)^```$",
         lambda found: mathml(found[1], block=True),
@@ -150,7 +153,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def of_docstring(text: str) -> str:
-    """A docstring with its formulas as MathML and its other roles as plain code."""
+    """Return a docstring with its formulas as MathML and its other roles as plain code."""
 
     def displayed(found: re.Match[str]) -> str:
         block = mathml(textwrap.dedent(found[2]), block=True)
@@ -167,7 +170,7 @@ def of_docstring(text: str) -> str:
 
 
 class Formulas(griffe.Extension):
-    """An extension of griffe: the formulas of docstrings."""
+    """A griffe extension that converts the formulas of docstrings."""
 
     def on_instance(self, *, obj: Any, **_: Any) -> None:
         """Rewrite the docstring of every object that has one."""

@@ -4,10 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Import and run the command line.
-
-    The import takes seconds. Ctrl-C exits without a traceback during it, too.
-    """
+    """Import and run the command line; Ctrl-C exits with code 130, without a traceback."""
     try:
         from pmvge.cli import main as run
 

@@ -255,7 +255,7 @@ def test_a_single_row_has_the_vector_0(method):
 
 @pytest.mark.parametrize("method", [Isomap(2), LLE(2), MDS(2)])
 def test_a_view_without_features_is_refused(method):
-    with pytest.raises(GraphError, match="needs features"):
+    with pytest.raises(GraphError, match="expected features in every view"):
         method.fit(MultiViewGraph({"row": 4}, {("row", "row"): ([0], [1])}))
 
 

@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plotly.subplots import make_subplots
 
+from pmvge.experiments import ExperimentReport, Recipe, write_experiment_reports
+from pmvge.experiments.base import Plot, Summary
 from pmvge.report import write_report
 
 FIGURES = 8
@@ -152,3 +155,24 @@ def test_figures_follow_the_window_and_the_theme(browser: Any, path: Path) -> No
     assert browser.run(width) < 700 < wide
     assert browser.run(ink) != light
     assert browser.errors() == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_figures_of_experiments_are_drawn(browser: Any, tmp_path: Path, width: int) -> None:
+    """Subplots, heat maps and legends use the same page as the report."""
+    figure = make_subplots(1, 2, subplot_titles=["left", "right"])
+    figure.add_heatmap(z=[[1, 2], [3, 4]], row=1, col=1)
+    for name in ("first", "second"):
+        figure.add_scatter(x=[1, 2], y=[3, 4], name=name, row=1, col=2)
+    figure.update_layout(template="plotly_white", height=400)
+    recipe = Recipe("small", "Small", "citation", "Summary.")
+    report = ExperimentReport(recipe, Summary(plots=[Plot("caption", figure)]), 1, 1, "by hand")
+    write_experiment_reports(tmp_path, [report], "Experiments")
+    browser.open(tmp_path / "index.html", width=width)
+    assert browser.errors() == []
+    assert all(address.startswith(("file:", "data:")) for address in browser.requests())
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    for part in (".heatmaplayer image", ".scatterlayer path", ".legendtext", ".annotation-text"):
+        assert browser.run(f"document.querySelectorAll('#small-figure-1 {part}').length") > 0, part
+    text = "[...document.querySelectorAll('#small-figure-1 .legendtext')].map(t => t.textContent)"
+    assert browser.run(text) == ["first", "second"]

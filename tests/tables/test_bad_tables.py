@@ -4,6 +4,7 @@ import gzip
 import re
 import sqlite3
 
+import duckdb
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -126,6 +127,8 @@ def test_databases(folder, write) -> None:
         folder, "shop.db:film"
     )
     assert "name it as database" in failure(folder, "shop.db")
+    duckdb.connect(str(folder / "empty.duckdb")).close()
+    assert "expected a table 'films', found no tables" in failure(folder, "empty.duckdb:films")
     write("x.db", "some text that is long enough")
     assert "x.db: is neither a DuckDB nor a SQLite" in failure(folder, "x.db:films")
     write("cut.db", (folder / "shop.db").read_bytes()[:3000])

@@ -14,7 +14,7 @@ from pmvge.graph import MultiViewGraph
 
 HASH_ROWS = 4096  # rows hashed at once
 # Settings that may change when a run is resumed.
-_FREE = {"max_epochs", "max_steps", "patience", "progress", "device", "random_state"}
+CHANGEABLE_SETTINGS = {"max_epochs", "max_steps", "patience", "progress", "device", "random_state"}
 
 
 def fingerprint(
@@ -26,7 +26,11 @@ def fingerprint(
 ) -> str:
     """Return a hash of settings, seed, weight shapes, links, held-out links and features."""
     digest = hashlib.sha256()
-    kept = {k: str(v) for k, v in settings.items() if k not in _FREE and "checkpoint" not in k}
+    kept = {
+        k: str(v)
+        for k, v in settings.items()
+        if k not in CHANGEABLE_SETTINGS and "checkpoint" not in k
+    }
     kept["encoder"] = _encoder_text(settings["encoder"])
     shapes = {name: list(tensor.shape) for name, tensor in network.state_dict().items()}
     digest.update(json.dumps([kept, dict(graph.sizes), shapes, seed], sort_keys=True).encode())

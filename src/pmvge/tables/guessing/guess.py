@@ -21,6 +21,7 @@ from pmvge.tables.sources.staging import raw_links_name, raw_view_name
 LABEL_NAMES = ("label", "labels", "class", "target")
 WEIGHT_NAMES = ("weight", "rating", "count", "counts", "score", "value", "strength", "times",
                 "quantity", "amount", "n", "frequency")  # fmt: skip
+KEY_NAMES = re.compile(r"(_|^)id$|Id$|ID$")
 TIME_NAMES = re.compile(r"time|date|year|month|day|_at$", re.IGNORECASE)
 MIN_BAG_COLUMNS = 100  # numeric columns, mostly zeros, that are treated as a bag of words
 MIN_NUMBERED = 10  # columns w0, w1, ... that are treated as one group
@@ -169,8 +170,8 @@ def guess_kind(column: str, profile: Profile) -> str | None:
         profile.distinct == 1 and profile.present == profile.rows
     ):
         return None
-    is_key = bool(re.search(r"(_|^)id$|Id$|ID$", column)) or column.lower() == "index"
-    if profile.kind == "integer" and is_key:
+    is_key_name = bool(KEY_NAMES.search(column)) or column.lower() == "index"
+    if profile.kind == "integer" and is_key_name:
         return "category" if profile.distinct <= min(MAX_CATEGORIES, profile.rows // 2) else None
     if profile.kind in ("integer", "number"):
         return "numeric"
@@ -179,7 +180,7 @@ def guess_kind(column: str, profile: Profile) -> str | None:
     if profile.kind in ("date", "vector", "text"):
         return profile.kind
     few = profile.distinct <= max(2, min(MAX_CATEGORIES, profile.rows // 2))
-    return "category" if few else ("text" if not is_key else None)
+    return "category" if few else ("text" if not is_key_name else None)
 
 
 def guess_links(
@@ -217,7 +218,7 @@ def guess_links(
     top = {c for v in set(pair) for c in sorted(candidates, key=lambda c: -score[c, v])[:2]}
     best = max(
         permutations([c for c in candidates if c in top], 2),
-        key=lambda two: score[two[0], a] + score[two[1], b],
+        key=lambda columns: score[columns[0], a] + score[columns[1], b],
         default=None,
     )
     if best is None:
@@ -240,7 +241,7 @@ def guess_weight(columns: Mapping[str, Profile], taken: set[str]) -> str | None:
         and p.kind in ("integer", "number")
         and (p.minimum is None or p.minimum >= 0)
         and (c.lower() in WEIGHT_NAMES or not TIME_NAMES.search(c))
-        and not re.search(r"(_|^)id$|Id$|ID$", c)
+        and not KEY_NAMES.search(c)
         and c.lower() != "index"
     ]
     named = [c for c in candidates if c.lower() in WEIGHT_NAMES]

@@ -13,6 +13,7 @@ import duckdb
 from pmvge.errors import TableError
 from pmvge.graph import Pair
 from pmvge.tables.guessing.guess import (
+    KEY_NAMES,
     TIME_NAMES,
     WEIGHT_NAMES,
     guess_id,
@@ -154,7 +155,7 @@ def _foreign_keys(
             if column == table.key and (is_own_id or not is_named_after(column, other.name)):
                 continue
             if other is table:  # links within the view: a boss, a parent, a reply
-                named = bool(re.search(r"(_|^)id$|Id$|ID$", column)) or not number
+                named = bool(KEY_NAMES.search(column)) or not number
                 named = named and inside > 0.9
             likely = named or (inside > 0.9 and not is_weight_or_time and (many or not number))
             score = inside + named + 0.5 * is_named_after(column, other.name)
@@ -170,8 +171,8 @@ def _assemble(
 ) -> Sketch:
     """Return the project of the tables: views first, then the links between them."""
     named = {table.name: table for table in tables}
-    pointed_at = {other for table in tables for other in table.foreign.values()}
-    entities = [table for table in tables if _is_entity(table, pointed_at)]
+    referenced = {other for table in tables for other in table.foreign.values()}
+    entities = [table for table in tables if _is_entity(table, referenced)]
     views: dict[str, ViewTable] = {}
     links: dict[Pair, LinkTable] = {}
     reasons: dict[str, str] = {}
@@ -228,11 +229,11 @@ def _assemble(
     return Sketch(Project(views, links, {}, folder), reasons, skipped)
 
 
-def _is_entity(table: _Table, pointed_at: set[str]) -> bool:
+def _is_entity(table: _Table, referenced: set[str]) -> bool:
     """Return whether a table describes entities; else it is a link table."""
     if table.key is None:
         return False
-    if table.name in pointed_at or len(table.foreign) < 2:
+    if table.name in referenced or len(table.foreign) < 2:
         return True
     return len(table.columns) - len(table.foreign) - 1 > 3  # more columns than a weight and a time
 
@@ -250,8 +251,8 @@ def _link_columns(
     sides = dict(table.foreign)
     if len(sides) < 2:
         others = [c for c in table.columns if c not in sides and _is_id_like(c, table.columns[c])]
-        marked = [c for c in others if re.search(r"(_|^)id$|Id$|ID$", c)]
-        chosen = (marked if len(marked) + len(sides) > 1 else others)[: 2 - len(sides)]
+        keys = [c for c in others if KEY_NAMES.search(c)]
+        chosen = (keys if len(keys) + len(sides) > 1 else others)[: 2 - len(sides)]
         same_view = len(chosen) == 2 and _is_same_view(db, table, *chosen)
         for column in chosen:
             view = "node" if same_view else re.sub(r"[_\s]?(id|Id|ID)$", "", column) or column
@@ -271,9 +272,8 @@ def _is_same_view(db: duckdb.DuckDBPyConnection, table: _Table, left: str, right
         for column, other in ((left, right), (right, left))
     )
     if "integer" in (table.columns[left].kind, table.columns[right].kind):
-        return (
-            shared > 0 and {left.lower(), right.lower()} in EDGE_LIST_NAMES
-        )  # any two columns of small integers overlap
+        # Any two columns of small integers overlap: decide by the names.
+        return shared > 0 and {left.lower(), right.lower()} in EDGE_LIST_NAMES
     return shared >= 0.2
 
 
