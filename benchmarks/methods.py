@@ -1,10 +1,10 @@
 """Measure the time and memory of one fit of every method, with default parameters.
 
-The data are Cora if PMVGE_DATA has it, else a random graph of the same size. Methods for at most one
-view get the graph as it is. For the others the nodes are split into two views at random; methods that
-accept no links within a view get only the links between the two. Every fit runs in its own process.
-Memory is the peak minus that of the same process without the fit (libraries imported, data loaded).
-The results are medians.
+The data are Cora if PMVGE_DATA has it, else a random graph of the same size. Methods for at most
+one view get the graph as it is. For the others the nodes are split into two views at random;
+methods that accept no links within a view get only the links between the two. Every fit runs in its
+own process. Memory is the peak minus that of the same process without the fit (libraries imported,
+data loaded). The results are medians.
 
     PMVGE_DATA=path/to/data python benchmarks/methods.py
     python benchmarks/methods.py --methods SGE PMvGE --repeats 1

@@ -532,6 +532,7 @@ for method in METHODS.values():
 """
 
 
+@pytest.mark.slow
 def test_without_the_extra_fit_says_what_to_install():
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True, timeout=120

@@ -97,6 +97,7 @@ vectors = DeepWalk(4, random_state=3).fit(graph).embeddings_["b.c"].tobytes().he
 """
 
 
+@pytest.mark.slow
 def test_same_seed_same_bits_in_a_process_that_hashes_differently():
     here: dict = {}
     exec(VECTORS, here)

@@ -300,6 +300,7 @@ unpack(archives, target, needed=(), max_bytes=100_000)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="there is no SIGKILL")
 @pytest.mark.parametrize("good", [True, False])
 def test_an_older_folder_is_restored_after_a_kill(archives, tmp_path, good) -> None:

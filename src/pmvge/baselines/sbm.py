@@ -164,8 +164,8 @@ class SBM(Baseline):
         if invalid.any():
             row = int(invalid.argmax())
             raise InputError(
-                f"view {view!r}, row {row}: expected {C} non-negative memberships that sum to 1, got "
-                f"{short(dense[row].tolist())}"
+                f"view {view!r}, row {row}: expected {C} non-negative memberships that sum to 1, "
+                f"got {short(dense[row].tolist())}"
             )
         return self._one_hot(dense.argmax(axis=1))
 

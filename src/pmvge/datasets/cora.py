@@ -55,8 +55,8 @@ def load_cora(folder: str | Path | None = None) -> Cora:
     except (ValueError, IndexError, OverflowError) as error:
         raise InputError(f"{folder}: expected files in Cora's format: {one_line(error)}") from error
     classes, labels = np.unique([row[-1] for row in rows], return_inverse=True)
-    known = (left >= 0) & (right >= 0) & (left != right)
-    pairs = np.unique(np.sort(np.stack([left[known], right[known]]), axis=0), axis=1)
+    listed = (left >= 0) & (right >= 0) & (left != right)
+    pairs = np.unique(np.sort(np.stack([left[listed], right[listed]]), axis=0), axis=1)
     graph = MultiViewGraph(
         {"paper": sparse.csr_array(words)},
         {("paper", "paper"): (pairs[0], pairs[1])},

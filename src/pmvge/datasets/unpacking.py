@@ -91,8 +91,8 @@ def unpack(
             shutil.rmtree(work, ignore_errors=True)
     except OSError as error:
         raise InputError(
-            f"{target}: cannot unpack {_listed(archives)}: {error}; check the files and the disk space, "
-            "or choose another data folder"
+            f"{target}: cannot unpack {_listed(archives)}: {error}; check the files and the disk "
+            "space, or choose another data folder"
         ) from error
 
 

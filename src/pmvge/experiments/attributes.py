@@ -56,7 +56,7 @@ class AttributeRanking(Comparison):
         "validation": 300,  # of the training images, in (B)
         "fits": 2,  # in (A), with different seeds; the splits share them
         "image_components": 0,  # principal components of the images; 0: all columns
-        "ours": "",  # the method whose goal is to be best
+        "ours": "",  # the method with the goal of being best
         "largest_gap": 2.0,  # percentage points that (B) may be below (A)
     }
     summary_options = ("ours", "largest_gap")

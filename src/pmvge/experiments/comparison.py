@@ -204,14 +204,16 @@ class Comparison(Experiment):
         columns += ["seconds per fit"]
         rows = []
         for entry in self.recipe.methods:
-            mine = [result for job, result in results.items() if job.row == entry.label]
+            method_results = [result for job, result in results.items() if job.row == entry.label]
             row = [entry.label]
             for metric in self.metrics:
-                row.append(spread([percent(result, metric) for result in mine]))
+                row.append(spread([percent(result, metric) for result in method_results]))
                 if metric in in_paper:
                     paper = entry.paper.get(metric.name)
                     row.append(f"{paper[0]:#.3g} ± {paper[1]:.2f}" if paper else "")
-            row.append(f"{np.median([r['seconds'] for r in mine]):.1f}" if mine else "")
+            row.append(
+                f"{np.median([r['seconds'] for r in method_results]):.1f}" if method_results else ""
+            )
             rows.append(row)
         done = min(
             (sum(job.row == e.label for job in results) for e in self.recipe.methods), default=0

@@ -55,17 +55,19 @@ class Locality(AttributeRanking):
             columns += [metric.label, "paper"] if real else [metric.label]
         rows, figure = [], Figure()
         for entry in self.recipe.methods:
-            mine = [r["scores"] for job, r in results.items() if job.row == entry.label]
-            mine = [scores for scores in mine if scores is not None]
+            method_scores = [r["scores"] for job, r in results.items() if job.row == entry.label]
+            method_scores = [scores for scores in method_scores if scores is not None]
             row = [entry.label]
             for metric in self.metrics:
-                row.append(_spread([scores[metric.name] for scores in mine]))
+                row.append(_spread([scores[metric.name] for scores in method_scores]))
                 if real:
                     paper = entry.paper.get(metric.name)
                     row.append(f"{paper[0]:g} ± {paper[1]:g}" if paper else "")
             rows.append(row)
-            if mine:
-                values = {m.label: [scores[m.name] for scores in mine] for m in self.metrics}
+            if method_scores:
+                values = {
+                    m.label: [scores[m.name] for scores in method_scores] for m in self.metrics
+                }
                 figure.add_trace(
                     Bar(
                         x=list(values),
