@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import pickle
 import resource
 import subprocess
@@ -149,8 +148,7 @@ def child(task: str, folder: str = "", name: str = "") -> Any:
 def run_child(*arguments: str) -> Any:
     """Run this script in a child process, and return the JSON that it prints."""
     command = [sys.executable, __file__, "--child", *arguments]
-    settings = {"GOMP_SPINCOUNT": "10000", **os.environ}  # as the command line sets it
-    done = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
     return json.loads(done.stdout.splitlines()[-1])

@@ -326,8 +326,13 @@ def templates() -> list[str]:
     return found
 
 
-def test_every_message_on_the_troubleshooting_page_is_in_the_source():
-    text = (DOCS / "troubleshooting.md").read_text().partition("## Files and sources")[2]
+@pytest.mark.parametrize(
+    ("page", "heading"),
+    [("troubleshooting.md", "## Files and sources"), ("guides/out-of-core.md", "| message |")],
+)
+def test_every_message_in_the_pages_is_in_the_source(page, heading):
+    text = (DOCS / page).read_text().partition(heading)[2]
+    assert text
     known = templates()
     for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE):
         for message in re.findall(r"`([^`]+)`", row):

@@ -15,6 +15,8 @@ from fuzzing.target import Case
 from fuzzing.targets import TARGETS
 from fuzzing.worker import Worker
 
+pytestmark = pytest.mark.slow  # hundreds of damaged files
+
 INPUTS = 500
 SEEDS = defaultdict(list)
 for name, seed in islice(inputs([*TARGETS], 0), INPUTS):

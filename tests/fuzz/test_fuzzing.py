@@ -21,6 +21,8 @@ from fuzzing.worker import Worker
 
 from pmvge.errors import InputError, PmvgeError
 
+pytestmark = pytest.mark.slow  # starts worker processes
+
 
 def outcome_of(read, seed=0):
     target = Target("x", lambda folder: (folder / "a.txt").write_text("1 2 3"), read)

@@ -20,6 +20,8 @@ from pmvge.evaluation import (
 from pmvge.graph import hold_out_nodes
 from pmvge.simulation import simulate
 
+pytestmark = pytest.mark.slow  # long fits
+
 DATA = Path(os.environ.get("PMVGE_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 

@@ -12,6 +12,8 @@ from pmvge.experiments import ExperimentReport, Recipe, write_experiment_reports
 from pmvge.experiments.base import Plot, Summary
 from pmvge.report import write_report
 
+pytestmark = pytest.mark.slow  # starts a browser
+
 FIGURES = 8
 
 

@@ -6,7 +6,6 @@ import threading
 
 import pytest
 
-from pmvge.training import treat_sigterm_as_interrupt
 from pmvge.training.interrupts import deferred_interrupt
 
 
@@ -95,7 +94,7 @@ def send_sigterm():
     """Return a function that sends SIGTERM; Ctrl-C is ignored, as in background jobs of a shell."""
     before = signal.getsignal(signal.SIGTERM)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    treat_sigterm_as_interrupt()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as the command line does
     yield lambda: os.kill(os.getpid(), signal.SIGTERM)
     signal.signal(signal.SIGTERM, before)
 

@@ -30,9 +30,6 @@ from pmvge.cli.output import visible
 from pmvge.errors import PmvgeError
 from pmvge.version import __version__
 
-# Threads that wait for each other should soon sleep, not spin: on a machine that does other work,
-# too, spinning makes training many times slower. To be said before torch is loaded.
-os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 if "TORCHELASTIC_RUN_ID" in os.environ:
     # Read when torch is loaded: without it every process prints warnings of torch.distributed.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")

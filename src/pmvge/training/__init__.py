@@ -4,7 +4,6 @@ from pmvge.training.checkpoints import Checkpoints, saved_seed
 from pmvge.training.fingerprints import fingerprint, hash_graphs
 from pmvge.training.generators import dropout_generator, private_rng
 from pmvge.training.history import History, Record
-from pmvge.training.interrupts import treat_sigterm_as_interrupt
 from pmvge.training.loop import Trainer
 from pmvge.training.loss import EncodedLoss, check_precision
 from pmvge.training.progress import TrainingProgress, training_progress
@@ -25,5 +24,4 @@ __all__ = [
     "private_rng",
     "saved_seed",
     "training_progress",
-    "treat_sigterm_as_interrupt",
 ]

@@ -9,15 +9,6 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-def treat_sigterm_as_interrupt() -> None:
-    """Raise KeyboardInterrupt on SIGTERM, also where the shell has disabled Ctrl-C."""
-    signal.signal(signal.SIGTERM, _interrupt)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 @contextmanager
 def deferred_interrupt(enabled: bool = True) -> Iterator[Callable[[], bool]]:
     """Record the first interrupt instead of raising it; a second one raises KeyboardInterrupt.
@@ -25,9 +16,9 @@ def deferred_interrupt(enabled: bool = True) -> Iterator[Callable[[], bool]]:
     Yields a function that returns whether an interrupt was recorded. Nothing is deferred if not
     ``enabled``, outside the main thread, and for signals with a handler set by other code.
     """
-    ours = (signal.default_int_handler, _interrupt)
+    default = signal.default_int_handler  # the command line sets it for SIGTERM, too
     handlers = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
-    handlers = {number: handler for number, handler in handlers.items() if handler in ours}
+    handlers = {number: handler for number, handler in handlers.items() if handler is default}
     if not enabled or not handlers or threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
