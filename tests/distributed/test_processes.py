@@ -34,9 +34,12 @@ from pmvge.training.progress import NoProgress
 CPU = torch.device("cpu")
 SEED, B, U, K, STEPS = 5, 16, 24, 4, 10
 
-pytestmark = pytest.mark.skipif(
-    not torch.distributed.is_available(), reason="this torch has no torch.distributed"
-)
+pytestmark = [
+    pytest.mark.slow,  # starts torchrun
+    pytest.mark.skipif(
+        not torch.distributed.is_available(), reason="this torch has no torch.distributed"
+    ),
+]
 
 
 def full_graph() -> MultiViewGraph:

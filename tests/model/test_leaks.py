@@ -39,7 +39,10 @@ FITS = 200 if FULL else 40
 PROC = Path("/proc/self")
 MEGABYTE = 1 << 20
 
-pytestmark = pytest.mark.skipif(not PROC.is_dir(), reason="memory and files are counted in /proc")
+pytestmark = [
+    pytest.mark.slow,  # hundreds of fits and loads
+    pytest.mark.skipif(not PROC.is_dir(), reason="memory and files are counted in /proc"),
+]
 
 SETTINGS: dict[str, Any] = {
     "n_components": 4,
