@@ -132,13 +132,13 @@ def two_towers(
         torch.manual_seed(seed)
         tower, other = (_mlp(x.shape[1]) for x in (X, X_other))
         log_q = torch.from_numpy(links.degrees()[1] / links.total).float().log()
-        descent = _Descent([tower, other], rate, decay, length)
+        optimizer = _Optimizer([tower, other], rate, decay, length)
         for _ in range(length):
             i, j = draw(BATCH)
             logits = tower(X[i]) @ other(X_other[j]).T - log_q[j]
             twins = (j[:, None] == j) & ~torch.eye(len(j), dtype=torch.bool)
             own = torch.arange(len(j))
-            descent.step(functional.cross_entropy(logits.masked_fill(twins, -torch.inf), own))
+            optimizer.step(functional.cross_entropy(logits.masked_fill(twins, -torch.inf), own))
         yield lambda tower=tower, other=other: (  # type: ignore[misc]
             _encoded(tower, problem.left),
             _encoded(other, problem.right),
@@ -169,7 +169,7 @@ class _Draws:
         return torch.from_numpy(self._rows[at]), torch.from_numpy(self._cols[at])
 
 
-class _Descent:
+class _Optimizer:
     """Adam with decoupled decay and a cosine schedule."""
 
     def __init__(self, networks: list[nn.Module], rate: float, decay: float, length: int) -> None:
@@ -203,7 +203,7 @@ def graph_sage(
         draw = _Draws(links, seed)
         torch.manual_seed(seed)
         network = Sage(problem, draw.rng)
-        descent = _Descent([network], rate, 0.0, length)
+        optimizer = _Optimizer([network], rate, 0.0, length)
         linked = torch.cat([torch.ones(BATCH), torch.zeros(BATCH)])
         for _ in range(length):
             uniform = (torch.from_numpy(draw.rng.integers(n, size=BATCH)) for n in sizes)
@@ -213,7 +213,7 @@ def graph_sage(
                 for side, own, but in ((0, i, j.numpy()), (1, j, i.numpy()))
             )
             g = torch.linalg.vecdot(y, y_other)
-            descent.step(functional.binary_cross_entropy_with_logits(g, linked))
+            optimizer.step(functional.binary_cross_entropy_with_logits(g, linked))
 
         def embed(network: Sage = network) -> Vectors:
             with torch.no_grad():

@@ -42,7 +42,9 @@ training entities, and `embed(view, X)` returns the vectors of new rows, or rais
 method for one or two views accepts only graphs with that number of views. A method for 0 views uses
 links only and accepts any graph. A view without features becomes one-hot vectors. Vectors always
 have `n_components` columns; columns that a method does not use are 0. Formulas leave out biases.
-Some methods need cca-zoo, gensim or torch-geometric: `pip install 'pmvge[baselines]'`.
+Methods for plain graphs call entities nodes, as their papers do.
+Some methods need cca-zoo, gensim or torch-geometric: run `pip install '.[baselines]'` in a copy of
+the repository.
 
 On the command line, `pmvge methods` lists the methods and `pmvge methods LINE` describes one.
 
@@ -83,7 +85,7 @@ likelihood is maximised by
 (`pmvge.baselines.cdmca.quadratic_pmvge`). The figure shows the largest angle between the subspaces
 of the numerical maximum of the likelihood and of the closed form (`pmvge reproduce cdmca`). The
 angle that remains for the weakest signals comes from the terms i = j, which only the closed form
-has; it decreases as the graph grows.
+contains; this angle decreases as the graph grows.
 
 ![The angle between linear PMvGE and its closed form](images/cdmca-1.svg)
 """

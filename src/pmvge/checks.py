@@ -1,4 +1,4 @@
-"""Checks of parameters, and the error of an estimator that is not fitted."""
+"""Checks of parameters, and the exception for estimators that are not fitted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_COUNT = 2**31 - 1  # sizes and counts beyond this exceed what arrays can ind
 
 
 def integer(low: int, high: float = MAX_COUNT) -> Check:
-    """Return a check for an integer in [low, high]."""
+    """Return a check that raises ParameterError unless a value is an integer in [low, high]."""
 
     def check(name: str, value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < low:
@@ -36,7 +36,7 @@ def integer(low: int, high: float = MAX_COUNT) -> Check:
 def real(
     low: float, high: float = np.inf, *, open_low: bool = False, closed_high: bool = False
 ) -> Check:
-    """Return a check for a number in [low, high).
+    """Return a check that raises ParameterError unless a value is a number in [low, high).
 
     ``open_low`` excludes ``low``, ``closed_high`` includes ``high``.
     """
@@ -53,7 +53,7 @@ def real(
 
 
 def one_of(*known: str) -> Check:
-    """Return a check for one of the known names."""
+    """Return a check that raises ParameterError unless a value is one of the known names."""
 
     def check(name: str, value: Any) -> None:
         choose(name, value, known)
@@ -62,7 +62,7 @@ def one_of(*known: str) -> Check:
 
 
 def flag(name: str, value: Any) -> None:
-    """Check for True or False."""
+    """Raise ParameterError unless a value is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ParameterError(f"{name}: expected True or False, got {value!r}")
 
@@ -73,7 +73,7 @@ def optional(check: Check) -> Check:
 
 
 def sizes(name: str, value: Any) -> None:
-    """Check for a list or tuple of positive integers."""
+    """Raise ParameterError unless a value is a list or tuple of positive integers."""
     if not isinstance(value, list | tuple):
         raise ParameterError(f"{name}: expected a tuple of integers >= 1, got {value!r}")
     for size in value:
@@ -81,7 +81,7 @@ def sizes(name: str, value: Any) -> None:
 
 
 def path(name: str, value: Any) -> None:
-    """Check for the path of a folder."""
+    """Raise ParameterError unless a value is a path."""
     if not isinstance(value, str | PathLike):
         raise ParameterError(f"{name}: expected a path, got {value!r}")
     if "\0" in str(value):
@@ -89,7 +89,10 @@ def path(name: str, value: Any) -> None:
 
 
 def pick_seed(random_state: Any) -> int:
-    """Return an integer seed from a seed, from a generator, or (for None) from fresh entropy."""
+    """Return an integer seed from a seed, from a generator, or (for None) from fresh entropy.
+
+    Raise ParameterError for anything else.
+    """
     if random_state is None:
         return int(np.random.default_rng().integers(2**63))
     if isinstance(random_state, np.random.Generator):

@@ -1,4 +1,4 @@
-"""The exceptions of pmvge. Each message says where, what was expected and what was found."""
+"""The exceptions of pmvge. A message names the place, what was expected and what was found."""
 
 from __future__ import annotations
 
@@ -81,5 +81,5 @@ def choose(
 def _closest(name: str, options: list[str]) -> list[str]:
     """Return the option with the most similar spelling, ignoring case; no option if none is."""
     lower = {option.lower(): option for option in options}
-    found = get_close_matches(name, options, n=1)
-    return found or [lower[match] for match in get_close_matches(name.lower(), lower, n=1)]
+    matches = get_close_matches(name, options, n=1)
+    return matches or [lower[match] for match in get_close_matches(name.lower(), lower, n=1)]

@@ -37,9 +37,9 @@ def share_progress(
 
 
 def _report_share(
-    on_progress: OnProgress, before: int, size: int, total: int, done: int, of: int
+    on_progress: OnProgress, before: int, size: int, total: int, done: int, part_total: int
 ) -> None:
-    on_progress(before + size * done // max(1, of), total)
+    on_progress(before + size * done // max(1, part_total), total)
 
 
 class ProgressBar:
@@ -52,7 +52,7 @@ class ProgressBar:
     def __init__(self, title: str, console: Console | None = None) -> None:
         self._title, self._console = title, console
         self._bar: Progress | None = None
-        self._next = time.monotonic() + DELAY
+        self._next_update = time.monotonic() + DELAY
 
     def __enter__(self) -> ProgressBar:
         return self
@@ -63,17 +63,17 @@ class ProgressBar:
 
     def __call__(self, done: int, total: int | None) -> None:
         """Update the bar; ``total`` is None if it is unknown."""
-        if time.monotonic() < self._next:
+        if time.monotonic() < self._next_update:
             return
         if self._bar is None:
             console = self._console or Console(stderr=True)
             if not console.is_terminal:
-                self._next = math.inf
+                self._next_update = math.inf
                 return
             self._bar = self._start(console)
         text = f"{done:,} rows" if total is None else f"{done / max(1, total):.0%}"
         self._bar.update(self._bar.task_ids[0], completed=done, total=total, text=text)
-        self._next = time.monotonic() + REFRESH
+        self._next_update = time.monotonic() + REFRESH
 
     def _start(self, console: Console) -> Progress:
         columns = (
@@ -89,5 +89,5 @@ class ProgressBar:
 
 
 def progress_bar(title: str, show: bool) -> AbstractContextManager[ProgressBar | None]:
-    """Return a context manager that gives a bar if ``show``, else None."""
+    """Return a context manager for a bar if ``show``, else one for None."""
     return ProgressBar(title) if show else nullcontext()

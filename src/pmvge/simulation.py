@@ -1,4 +1,4 @@
-r"""Simulation of graphs from a model, in the two ways of the paper's section 3.2.
+r"""Simulate graphs from a model, in one of the two ways of the paper's section 3.2.
 
 Either the weight of each pair is drawn, :math:`w_{ij} \sim \mathrm{Poisson}(\mu_{ij})`
 independently; or :math:`T \sim \mathrm{Poisson}(\sum\mu)` links are drawn, each the pair (i, j)
@@ -57,8 +57,17 @@ def simulate(
         It gets the positions 0..n-1 for a featureless view, and dense rows for a sparse one.
     alpha
         ``{(view, view): value >= 0}``; the keys are the observed pairs.
+    rng
+        Generator of the draws.
     draw
         "pairs": draw the weight of every pair; "links": draw T links.
+
+    Raises
+    ------
+    GraphError
+        The views or pairs are not valid.
+    ParameterError
+        An encoder is missing, alpha is negative, or an expected weight is too large to draw.
     """
     choose("draw", draw, ("pairs", "links"))
     sizes, features = check_views(views)

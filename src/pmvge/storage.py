@@ -67,7 +67,7 @@ def commit(
 
 
 def remove(folder: Path, kind: str) -> None:
-    """Remove what was committed, and the folder if it is then empty.
+    """Remove all files of a kind, and the folder if it is then empty.
 
     Manifests are removed first: an interrupted removal leaves data files, but no manifest.
     """
@@ -79,13 +79,19 @@ def remove(folder: Path, kind: str) -> None:
 
 
 def restore_previous(folder: Path, kind: str) -> None:
-    """Make the commit that ``keep`` preserved the current one, if the folder is writable."""
+    """Make the previous commit, which ``keep`` preserved, the current one.
+
+    Do nothing if the folder cannot be written.
+    """
     with suppress(OSError), _write_lock(folder):
         _copy_manifest(folder, f"{kind}-before", kind)
 
 
 def replace_file(path: Path, write: Write) -> None:
-    """Write a single file atomically: if writing fails, the previous file is unchanged."""
+    """Write a single file atomically; ``write`` is called with the path of a temporary file.
+
+    Raise StorageError if writing fails; the previous file is then unchanged.
+    """
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,7 +105,7 @@ def replace_file(path: Path, write: Write) -> None:
 
 
 def file_name(view: str) -> str:
-    """Return a file name for a view: quoted, and distinct even where it has to be shortened."""
+    """Return a file name for a view: percent-encoded, and with a hash if it has to be shortened."""
     name = quote(view, safe="")
     if len(name) > 80:  # file systems limit the length of names
         name = f"{name[:60]}-{hashlib.sha256(view.encode()).hexdigest()[:16]}"
@@ -107,7 +113,10 @@ def file_name(view: str) -> str:
 
 
 def make_folder(folder: Path, kind: str) -> Path:
-    """Create the folder if it does not exist, and return it."""
+    """Create the folder if it does not exist, and return it.
+
+    Raise StorageError if it cannot be created; ``kind`` names what is written to it.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -189,11 +198,11 @@ def _remove_obsolete(folder: Path, kind: str, files: Files, previous: Files, *, 
     kept = {entry["name"] for entry in [*files.values(), *(previous.values() if keep else ())]}
     first = {re.split(r"[-.]", label)[0] for label in [*files, *previous]}
     words = "|".join(map(re.escape, sorted(first)))
-    ours = re.compile(
+    obsolete = re.compile(
         rf"({words})(-.+)?-[0-9a-f]{{16}}\.(safetensors|parquet)|\.({words}|{kind})[-.].*partial"
     )
     for path in folder.iterdir():
-        if path.name not in kept and ours.fullmatch(path.name) and path.is_file():
+        if path.name not in kept and obsolete.fullmatch(path.name) and path.is_file():
             path.unlink(missing_ok=True)
 
 
@@ -277,13 +286,18 @@ def _read_manifest(folder: Path, kind: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise StorageError(f"{path}: damaged: not valid JSON ({one_line(error)})") from error
     if not isinstance(manifest, dict) or manifest.get("kind") != kind.removesuffix("-before"):
-        raise StorageError(f"{folder}: not a pmvge {kind}: {kind}.json does not describe one")
+        got = short(manifest.get("kind")) if isinstance(manifest, dict) else short(manifest)
+        raise StorageError(
+            f"{folder}: not a pmvge {kind}: {kind}.json does not describe one: expected kind "
+            f"{kind.removesuffix('-before')!r}, got {got}"
+        )
     version = manifest.get("format")
     if not isinstance(version, int) or version < 1:
         raise StorageError(f"{path}: damaged: expected a format number, got {short(version)}")
     if version > FORMAT:
         raise StorageError(
-            f"{path}: written by a newer pmvge: format {version}, this one reads up to {FORMAT}"
+            f"{path}: written by a newer pmvge: format {version}, this one reads up to {FORMAT}; "
+            "update pmvge"
         )
     if manifest.get("checksum") != _checksum(manifest):
         raise StorageError(f"{path}: damaged: its content does not match its checksum")

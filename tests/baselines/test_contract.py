@@ -118,7 +118,7 @@ def fitted(name: str):
 
 
 def test_every_method_of_the_paper_is_exported():
-    assert set(METHODS) == set(TABLE_1) | IN_TEXT
+    assert set(METHODS) >= set(TABLE_1) | IN_TEXT
     assert set(baselines.__all__) == set(METHODS) - {"PMvGE"} | {"Baseline", "leading_axes"}
     exported = map(vars(baselines).get, baselines.__all__)
     concrete = {c.__name__ for c in exported if isinstance(c, type) and c is not Baseline}

@@ -237,7 +237,7 @@ def test_a_model_without_its_links(refused, run, model, films, tmp_path):
     ):
         message = refused(*flags)
         assert message.startswith(f"{tmp_path}: the model was saved without its links, which this")
-        assert "fit it by 'pmvge fit', or save it with background=Background.of(graph)" in message
+        assert "fit it with 'pmvge fit', or save it with background=Background.of(graph)" in message
     assert "f0" in run(*commands_on_a_model(tmp_path, films)["search"]).out
 
 

@@ -177,7 +177,7 @@ def test_a_word_among_the_numbers_is_refused(tmp_path) -> None:
     files = resnet()
     name = "Features/ResNet101/AwA2-features.txt"
     write(tmp_path / "awa2", {**files, name: files[name].replace("21", "oops")})
-    with pytest.raises(InputError, match=r"line 3: expected 4 numbers: .*oops"):
+    with pytest.raises(InputError, match=r"line 3: expected numbers: .*oops"):
         load_images("awa2", CLASSES, tmp_path, columns=4)
 
 

@@ -194,7 +194,7 @@ def test_network_errors(at, page, message, old, tmp_path) -> None:
     if old is not None:
         target.write_bytes(old)
     with pytest.raises(InputError, match=message) as caught:
-        fetch(at(page), target, timeout=0.5 if page == "stalled" else 20.0)
+        fetch(at(page), target, timeout=3.0 if page == "stalled" else 20.0)
     assert str(caught.value).startswith(f"{at(page)}: ")
     assert str(caught.value).endswith(f"download it by hand and save it as {target}")
     assert_untouched(target, old)

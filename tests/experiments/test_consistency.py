@@ -19,8 +19,8 @@ from pmvge.experiments.consistency import (
     Map,
     draw,
     expected_term,
-    slope_of,
 )
+from pmvge.experiments.consistency_tables import slope_of
 from pmvge.simulation import simulate
 
 TWO, THREE = DESIGNS

@@ -100,7 +100,10 @@ def test_a_folder_of_a_later_format_is_refused(tmp_path: Path) -> None:
     text = json.dumps(manifest, sort_keys=True)
     manifest["checksum"] = hashlib.sha256(text.encode()).hexdigest()
     (folder / "model.json").write_text(json.dumps(manifest), "utf-8")
-    says = rf"model\.json: written by a newer pmvge: format {FORMAT + 1}, .* reads up to {FORMAT}$"
+    says = (
+        rf"model\.json: written by a newer pmvge: format {FORMAT + 1}, .* reads up to {FORMAT}; "
+        "update pmvge$"
+    )
     for read in (PMvGE.load, load_background):
         with pytest.raises(StorageError, match=says):
             read(folder)

@@ -76,7 +76,7 @@ def open_resources() -> dict[str, Any]:
 
 def settled(before: dict[str, Any]) -> dict[str, Any]:
     """Return the open resources, after waiting until ended threads have left /proc."""
-    until = time.monotonic() + 10
+    until = time.monotonic() + 120
     while (after := open_resources()) != before and time.monotonic() < until:
         time.sleep(0.1)
     return after

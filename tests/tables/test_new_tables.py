@@ -141,7 +141,7 @@ def test_rows_of_featureless_views_have_ids_only() -> None:
         ({"film": ["a"]}, "view film .dict.: no column 'year'; the columns are 'film'"),
         ({"film": ["a"], "yaer": [1]}, "no column 'year'; .*did you mean 'yaer'"),
         ({"film": ["a"], "year": ["x"]}, "column 'year': expected numbers, but 1 .* such as 'x'"),
-        ({"film": pa.array(["a", None]), "year": [1, 2]}, "a row from number 1 on has an empty id"),
+        ({"film": pa.array(["a", None]), "year": [1, 2]}, "row 2 has an empty id"),
         ({"film": pa.array([], pa.string()), "year": pa.array([], pa.int64())}, "has no rows"),
     ],
 )

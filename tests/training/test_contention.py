@@ -45,8 +45,8 @@ def owners():
 
 @pytest.mark.parametrize(
     ("share", "preemptions", "expected"),
-    [(0.99, 60, False), (0.5, 250, True), (0.5, 10, False), (0.99, 250, False)],
-    ids=["quiet", "busy", "waiting for a disk", "all cores in spite of preemptions"],
+    [(0.99, 60, False), (0.5, 250, True), (0.08, 41, True), (0.5, 10, False), (0.99, 500, False)],
+    ids=["quiet", "busy", "starved", "waiting for a disk", "all cores in spite of preemptions"],
 )
 def test_contention_is_little_cpu_time_and_many_preemptions(share, preemptions, expected):
     before = Usage(5.0, 2.0, 30)
@@ -120,15 +120,56 @@ def test_one_thread_and_other_libraries_need_no_throttle(monkeypatch, threads, p
 
 
 @pytest.mark.parametrize(
-    ("threads", "cores", "teams"), [(2, 2, 1), (2, 8, 7), (8, 8, 1), (3, 8, 3)]
+    ("threads", "cores", "teams"),
+    [(2, 2, 1), (2, 8, 7), (8, 8, 1), (3, 8, 3), (2, 128, 0), (64, 128, 2)],
 )
-def test_there_are_more_threads_than_cores(threads, cores, teams):
-    idle = IdleTeams(threads, cores)
-    try:
-        assert len(owners()) == teams
+def test_there_are_more_threads_than_cores_but_not_too_many(threads, cores, teams, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
+    assert contention.n_idle_teams(threads) == teams
+    if teams:
         assert threads + teams * (threads - 1) > cores
-    finally:
-        idle.close()
+
+
+def test_without_affinity_all_cores_count(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    assert contention.n_idle_teams(2) == 3
+
+
+def test_teams_end_when_they_are_closed():
+    teams = IdleTeams(3)
+    assert len(owners()) == 3
+    teams.close()
+    assert not owners()
+
+
+def failing_start(error, after):
+    """Return a ``Thread.start`` that fails from the given call on."""
+    calls, start = [], threading.Thread.start
+
+    def fail(thread):
+        calls.append(thread)
+        if len(calls) > after:
+            raise error
+        start(thread)
+
+    return fail
+
+
+def test_threads_that_cannot_be_started_are_done_without(monkeypatch):
+    error = RuntimeError("can't start new thread")
+    monkeypatch.setattr(threading.Thread, "start", failing_start(error, 1))
+    teams = IdleTeams(3)
+    assert not owners()
+    teams.close()
+
+
+def test_an_interrupt_while_teams_start_leaves_no_thread(monkeypatch):
+    monkeypatch.setattr(threading.Thread, "start", failing_start(KeyboardInterrupt(), 2))
+    with pytest.raises(KeyboardInterrupt):
+        IdleTeams(3)
+    for owner in owners():
+        owner.join()
     assert not owners()
 
 
@@ -157,16 +198,16 @@ def test_a_throttled_fit_has_the_same_bits(monkeypatch):
         teams = []
 
         class Counted(IdleTeams):
-            def __init__(self, *sizes):
-                teams.append(sizes)
-                super().__init__(*sizes)
+            def __init__(self, n_teams):
+                teams.append(n_teams)
+                super().__init__(n_teams)
 
         monkeypatch.setattr(contention, "IdleTeams", Counted)
         monkeypatch.setattr(contention, "WINDOW", 0.0)
         monkeypatch.setattr(contention, "is_contended", lambda *_: True)
         for name in contention.SETTINGS:
             monkeypatch.delenv(name, raising=False)
-        expected = [(2, os.cpu_count())] if contention.applies() else []
+        expected = [contention.n_idle_teams(2)] if contention.applies() else []
         throttled = fit()
     finally:
         torch.set_num_threads(threads)

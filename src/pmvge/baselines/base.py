@@ -110,8 +110,9 @@ class Baseline(BaseEstimator, ABC):
     def embed(self, view: str, X: Any) -> NDArray[np.float32]:
         """Return the vectors (n, K) of entities of a view, from their features X (n, ...).
 
-        For a view without features, X is a list of ids from training. A method that is not
-        inductive raises :class:`~pmvge.errors.NotInductive`.
+        For a view without features, X is a list of ids from training. Raise
+        :class:`~pmvge.errors.NotInductive` if the method is not inductive or an id was not in
+        training, and :class:`~pmvge.errors.InputError` if X does not match the rows in training.
         """
         if not hasattr(self, "embeddings_"):
             raise NotFitted(f"this {self._name} is not fitted yet: call fit(graph) first")
@@ -139,7 +140,7 @@ class Baseline(BaseEstimator, ABC):
         return type(self).__name__
 
     def _reset(self) -> None:
-        """Remove all fitted attributes, so that a failed fit leaves none of an earlier one."""
+        """Remove all fitted attributes: a failed fit must not leave those of an earlier fit."""
         for name in set(vars(self)) - set(self.get_params(deep=False)):
             delattr(self, name)
 

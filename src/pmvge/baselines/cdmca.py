@@ -108,7 +108,8 @@ def quadratic_pmvge(
     :math:`G = X^\top X`, :math:`H = X^\top W X`, and rows centred view by view. This is the
     modified CDMCA with scaled axes. All pairs of entities count as observed, including those of
     views without links. Axes with :math:`\lambda_k \le 0` have :math:`\gamma_k = 0` and are left
-    out. ``alpha`` is :math:`\alpha_0`, by default the mean weight of a pair.
+    out. ``alpha`` is :math:`\alpha_0`, by default the mean weight of a pair. Raise GraphError or
+    ParameterError if an argument is not valid.
     """
     if not isinstance(graph, MultiViewGraph):
         raise GraphError(f"quadratic_pmvge: expected a MultiViewGraph, got {type(graph).__name__}")

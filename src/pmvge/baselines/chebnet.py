@@ -9,9 +9,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pmvge.baselines.graph_network import Edges, FullBatchNetwork, Product, Rows, geometric
+from pmvge.baselines.graph_network import Edges, FullBatchNetwork, Product, geometric
 from pmvge.checks import integer
 from pmvge.encoders import Dropout
+from pmvge.sampling import RowTensors
 
 
 class ChebNet(FullBatchNetwork):
@@ -126,16 +127,16 @@ class Filters(nn.Module):
         self.weights = -weights
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Rows) -> torch.Tensor:
+    def forward(self, x: RowTensors) -> torch.Tensor:
         """Return the vectors of all nodes."""
         *hidden, last = self.layers
-        h: Rows = x
+        h: RowTensors = x
         for layer in hidden:
             h = self.dropout(functional.relu(filtered(layer, h, self.index, self.weights)))
         return filtered(last, h, self.index, self.weights)
 
 
-def filtered(layer: Any, x: Rows, index: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+def filtered(layer: Any, x: RowTensors, index: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     r"""Return the output of a ``ChebConv`` of order 1 or more, by Clenshaw's recursion.
 
     With :math:`A_r = X \psi_r` the recursion is :math:`B_r = A_r + 2 \hat L B_{r+1} - B_{r+2}`, and

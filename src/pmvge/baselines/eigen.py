@@ -35,7 +35,8 @@ def largest_eigenpairs(
             )
         except linalg.ArpackNoConvergence as error:
             raise DivergedError(
-                f"eigenvectors: Lanczos did not find the leading {k} of {n} rows: {error}"
+                f"eigenvectors: Lanczos did not find the leading {k} of {n} rows: {error}; use a "
+                "smaller n_components"
             ) from error
     order = np.argsort(-values, kind="stable")[:k]
     return values[order], fix_signs(vectors[:, order])

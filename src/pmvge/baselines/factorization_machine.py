@@ -133,7 +133,8 @@ class FactorizationMachine(Baseline):
     def scores(self, view: str, X: Any, other: str, X_other: Any) -> NDArray[np.float32]:
         """Return the scores s of all pairs of rows, (n, m): log-odds of a link, against noise.
 
-        Rows are features as in :meth:`embed`, or ids for a view without features.
+        Rows are features as in :meth:`embed`, or ids for a view without features. Raise InputError
+        if they do not match those in training.
         """
         y, h = self._terms(view, self._rows(view, X))
         y_other, h_other = self._terms(other, self._rows(other, X_other))
@@ -148,7 +149,7 @@ class FactorizationMachine(Baseline):
         return one_hot[trained_positions(view, self.ids_[view], X)]
 
     def _terms(self, view: str, X: Features) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return V^T x (n, K) and h(x) (n,), computed in chunks of ROWS rows."""
+        """Return V^T x (n, K) and h(x) (n,), computed in chunks of ``CHUNK_ROWS`` rows."""
         n, K = int(X.shape[0]), self.n_components
         y, h = np.empty((n, K), np.float32), np.empty(n, np.float32)
         with torch.no_grad():

@@ -9,8 +9,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pmvge.baselines.graph_network import Edges, FullBatchNetwork, Product, Rows, geometric
+from pmvge.baselines.graph_network import Edges, FullBatchNetwork, Product, geometric
 from pmvge.encoders import Dropout
+from pmvge.sampling import RowTensors
 
 
 class GCN(FullBatchNetwork):
@@ -116,7 +117,7 @@ class Convolutions(nn.Module):
         self.layers[0].lin = nn.Identity()
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Rows) -> torch.Tensor:
+    def forward(self, x: RowTensors) -> torch.Tensor:
         """Return the vectors of all nodes."""
         h = self.product(x)
         *hidden, last = self.layers

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from pmvge.baselines.graph_network import Edges, FullBatchNetwork, Product, Rows, geometric
+from pmvge.baselines.graph_network import Edges, FullBatchNetwork, Product, geometric
 from pmvge.checks import integer, real
 from pmvge.encoders import Dropout
+from pmvge.sampling import RowTensors
 
 MAX_ITERATIONS = 1000  # reached only if the tolerance is below float32's precision
 FINAL_TOLERANCE = 1e-5  # after training
@@ -149,7 +150,7 @@ class States(nn.Module):
         self.propagate = normalized_sum(edges)
         self.H = torch.zeros(edges.n, size)  # the last fixed point: the next start
 
-    def forward(self, x: Rows) -> torch.Tensor:
+    def forward(self, x: RowTensors) -> torch.Tensor:
         """Return the states of all nodes, (n, size)."""
         norm = torch.linalg.matrix_norm(self.transfer, 2)
         M = self.transfer * (self.contraction / norm.clamp(min=self.contraction))
@@ -190,7 +191,7 @@ class FixedPoint(torch.autograd.Function):
         propagate: Map,
         tolerance: float,
     ) -> torch.Tensor:
-        """Iterate the map from ``start``."""
+        """Return the fixed point H, by iteration from ``start``."""
         H = iterate(lambda H: torch.tanh(propagate(H) @ M + B), start, tolerance)
         ctx.save_for_backward(M, H)
         ctx.propagate, ctx.tolerance = propagate, tolerance
@@ -198,7 +199,7 @@ class FixedPoint(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dH: torch.Tensor) -> Any:
-        """Iterate the adjoint equation."""
+        """Return the gradients in M and B, from the fixed point of the adjoint equation."""
         M, H = ctx.saved_tensors
         slope = 1 - H**2
         tolerance = ctx.tolerance * float(dH.abs().max())

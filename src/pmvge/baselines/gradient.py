@@ -1,7 +1,4 @@
-"""Gradient training for the methods here, with the package's training loop and encoders.
-
-All methods train on the CPU.
-"""
+"""Train baselines on the CPU, with the encoders and the training loop of PMvGE."""
 
 from __future__ import annotations
 
@@ -42,7 +39,8 @@ def train(
 ) -> History:
     """Train a network for a number of steps with :class:`~pmvge.training.Trainer`.
 
-    ``loss`` maps a batch to a scalar; ``progress`` shows a bar. Return the training history.
+    ``loss`` maps a batch to a scalar; ``progress`` shows a bar. Return the training history. Raise
+    DivergedError if the loss or a gradient is not finite.
     """
     plan = Plan(
         max_steps=steps,
@@ -73,7 +71,7 @@ def seeded(seed: int) -> AbstractContextManager[None]:
 
 @contextmanager
 def single_thread() -> Iterator[None]:
-    """Use one torch thread in the context, as threads slow small operations down."""
+    """Use one torch thread in the context: several threads slow small operations down."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

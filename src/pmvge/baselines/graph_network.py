@@ -24,9 +24,8 @@ from pmvge.baselines.flattening import FlatGraph, flatten
 from pmvge.baselines.gradient import CPU, seeded, train
 from pmvge.baselines.negatives import Index, LinkSampler, NegativeSamples, inner_product_loss
 from pmvge.encoders import Normalize, product
-from pmvge.graph import Features, MultiViewGraph, SparseRows, take
-
-Rows = torch.Tensor | SparseRows
+from pmvge.graph import Features, MultiViewGraph, take
+from pmvge.sampling import RowTensors
 
 
 def geometric(module: str = "nn") -> Any:
@@ -61,7 +60,7 @@ class Product(nn.Module):
         self.weight = nn.Parameter(torch.empty(n_in, n_out))
         nn.init.xavier_uniform_(self.weight)
 
-    def forward(self, x: Rows) -> torch.Tensor:
+    def forward(self, x: RowTensors) -> torch.Tensor:
         """Return x W, (n, n_out)."""
         return product(x, self.weight)
 

@@ -19,7 +19,6 @@ from pmvge.baselines.gradient import CPU, seeded
 from pmvge.baselines.graph_network import (
     GraphNetwork,
     Product,
-    Rows,
     geometric,
     input_layer,
     take_rows,
@@ -28,6 +27,7 @@ from pmvge.baselines.negatives import Index
 from pmvge.checks import flag, integer, real
 from pmvge.encoders import CHUNK_ROWS, Dropout
 from pmvge.graph import Features, MultiViewGraph, draw_between, take, transition_probabilities
+from pmvge.sampling import RowTensors
 
 Mask = NDArray[np.bool_]
 
@@ -248,7 +248,7 @@ class Sage(nn.Module):
         self.layers = nn.ModuleList(SageLayer(a, b) for a, b in pairwise([X.shape[1], *widths]))
         self.dropout, self.normalize = Dropout(dropout), normalize
 
-    def forward(self, x: Rows, flows: list[MessageFlow]) -> torch.Tensor:
+    def forward(self, x: RowTensors, flows: list[MessageFlow]) -> torch.Tensor:
         """Return the vectors of the last layer's output nodes, from rows of the input nodes."""
         h: Any = self.input(x)
         for depth, (layer, flow) in enumerate(zip(self.layers, flows, strict=True)):
@@ -271,7 +271,7 @@ class SageLayer(nn.Module):
         self.bias = nn.Parameter(torch.zeros(n_out))
         self.mean = geometric().SimpleConv(aggr="sum")  # a mean, as the weights sum to 1
 
-    def forward(self, x: Rows, flow: MessageFlow) -> torch.Tensor:
+    def forward(self, x: RowTensors, flow: MessageFlow) -> torch.Tensor:
         """Return the rows of the output nodes, from those of the input nodes."""
         own, around = take_rows(self.own(x), flow.own), self.around(x)
         size = (len(around), len(own))

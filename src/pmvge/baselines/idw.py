@@ -19,7 +19,7 @@ from pmvge.encoders import MultiViewEncoder, embed_rows
 from pmvge.graph import Features, MultiViewGraph, WalkSampler, cooccurrences
 
 WALKS = 1000  # walks drawn at once
-PAIRS = 20_000  # pairs kept of them at random, so that few pairs are of the same walk
+PAIRS = 20_000  # pairs kept of them, at random: few pairs of a batch are from the same walk
 
 
 class IDW(Baseline):
@@ -147,8 +147,8 @@ class IDW(Baseline):
         while True:
             while len(heads) < B:
                 walks = sampler.walk(rng.choice(starts, WALKS), self.walk_length, rng)
-                more = np.stack(cooccurrences(walks, self.window))
-                kept = more[:, rng.permutation(more.shape[1])[:PAIRS]]
+                pairs = np.stack(cooccurrences(walks, self.window))
+                kept = pairs[:, rng.permutation(pairs.shape[1])[:PAIRS]]
                 heads, tails = np.hstack([[heads, tails], kept])
             noise = weighted_draws(frequency, B * self.n_negatives, rng).reshape(
                 B, self.n_negatives

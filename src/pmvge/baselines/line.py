@@ -18,7 +18,7 @@ from pmvge.errors import DivergedError
 from pmvge.graph import MultiViewGraph
 from pmvge.training import training_progress
 
-MAX_REPEATS = 16  # a row that occurs more often in a batch moves as if it occurred this often
+MAX_REPEATS = 16  # steps of one row that are added in a batch: those of a hub would overshoot
 
 
 class LINE(Baseline):
@@ -138,7 +138,7 @@ def gradient_step(Y: torch.Tensor, C: torch.Tensor, batch: NegativeSamples, rate
 
 
 def _add(vectors: torch.Tensor, rows: torch.Tensor, steps: torch.Tensor) -> None:
-    """Add steps to rows, limited to MAX_REPEATS per row: the sum of a hub's would overshoot."""
+    """Add steps to rows; a row with more than MAX_REPEATS steps gets MAX_REPEATS mean steps."""
     _, position, counts = torch.unique(rows, return_inverse=True, return_counts=True)
     vectors.index_add_(0, rows, steps * (MAX_REPEATS / counts).clamp_(max=1)[position, None])
 

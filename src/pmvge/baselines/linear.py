@@ -98,7 +98,8 @@ def leading_axes(
 
     Axes with eigenvalues of 0 or below are left out. With two views each positive eigenvalue has a
     negative counterpart, and inner products over both would cancel. ``positive=False`` keeps them.
-    ``where`` is the name of the method, for error messages.
+    ``where`` is the name of the method, for error messages. Raise GraphError if there are too many
+    columns, and DivergedError if the eigensolver does not converge.
     """
     p = sum(rows.shape[1] for rows in X.values())
     if p > WIDE and p > 2 * K:

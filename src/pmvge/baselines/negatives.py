@@ -73,8 +73,8 @@ class LinkSampler:
 def weighted_draws(cumulative: NDArray[np.float64], size: int, rng: np.random.Generator) -> Index:
     """Draw positions in proportion to weights, given their cumulative sums."""
     points = rng.random(size) * cumulative[-1]
-    found = np.searchsorted(cumulative, points, side="right")
-    return np.asarray(np.minimum(found, len(cumulative) - 1), dtype=np.int64)
+    positions = np.searchsorted(cumulative, points, side="right")
+    return np.asarray(np.minimum(positions, len(cumulative) - 1), dtype=np.int64)
 
 
 def negative_sampling_loss(link: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:

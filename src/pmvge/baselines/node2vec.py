@@ -29,7 +29,7 @@ class Node2Vec(WalkMethod):
     p
         Return parameter: the larger, the less often a walk turns back.
     q
-        In-out parameter: the larger, the less a walk moves away from where it came from.
+        In-out parameter: the larger, the closer a walk stays to its previous nodes.
     n_walks
         Walks from every node.
     walk_length

@@ -14,7 +14,7 @@ from pmvge.baselines.flattening import flatten
 from pmvge.checks import Check, flag, integer
 from pmvge.graph import MultiViewGraph, WalkSampler
 
-JOBS = 200  # jobs that gensim gets the walks in; it lowers the learning rate between jobs
+JOBS = 200  # parts of the corpus: gensim lowers the learning rate after each
 
 
 class Corpus:

@@ -38,15 +38,17 @@ class AlignedMethod(LinearMethod):
         scales = _view_scales(moments)
         rows = _rows_with_moments(moments)
         views = {view: rows[:, moments.columns[view]] / scale for view, scale in scales.items()}
-        found: list[Matrix] = []
+        weights: list[Matrix] = []
         if len(views) > 1:
             narrowest = min(view.shape[1] for view in views.values())
             method = self._method(min(self.n_components, narrowest)).fit(list(views.values()))
-            found = [np.asarray(A) for A in method.weights_]
-        k = found[0].shape[1] if found else 0
+            weights = [np.asarray(A) for A in method.weights_]
+        k = weights[0].shape[1] if weights else 0
         self.means_ = moments.means
         self.weights_ = {view: np.zeros((part.shape[1], k)) for view, part in X.items()}
-        for view, A in zip(views, found, strict=False):  # found is empty with fewer than two views
+        for view, A in zip(
+            views, weights, strict=False
+        ):  # found is empty with fewer than two views
             self.weights_[view] = A / scales[view]
 
     @abstractmethod

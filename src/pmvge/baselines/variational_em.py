@@ -44,7 +44,7 @@ def fit_blocks(
     max_iter: int,
     least_gain: float,
 ) -> BlockFit:
-    """Run variational EM from a partition. No iteration lowers the bound.
+    """Return the result of variational EM from a partition. No iteration lowers the bound.
 
     It stops after ``max_iter`` iterations, or when one raises the bound by less than
     ``least_gain``.

@@ -1,4 +1,4 @@
-r"""The eigenproblem of the linear methods for views with many columns, by operators.
+r"""The eigenproblem of the linear methods for views with many columns, solved by Lanczos.
 
 Lanczos on :math:`H \psi = \lambda G \psi` needs products with H, computed from the rows and the
 links, and solutions with G, which is block diagonal with one part per view. A part is factorised as
@@ -121,7 +121,10 @@ class WidePencil:
         return np.concatenate([self._solvers[v](psi[part]) for v, part in self.columns.items()])
 
     def leading(self, k: int, rng: np.random.Generator) -> tuple[Matrix, Matrix]:
-        """Return the k largest eigenvalues, and psi (p, k) with psi^T G psi = I."""
+        """Return the k largest eigenvalues, and psi (p, k) with psi^T G psi = I.
+
+        Raise DivergedError if Lanczos does not converge.
+        """
 
         def operator(times: Solve) -> sparse_linalg.LinearOperator:
             return sparse_linalg.LinearOperator((self.p, self.p), matvec=times, dtype=np.float64)
@@ -141,6 +144,7 @@ class WidePencil:
         except sparse_linalg.ArpackNoConvergence as error:
             raise DivergedError(
                 f"eigenvectors: Lanczos did not find the leading {k} of {self.p:,} columns: {error}"
+                "; use a smaller n_components or a larger shrinkage"
             ) from error
         order = np.argsort(-values, kind="stable")
         return values[order], fix_signs(psi[:, order])

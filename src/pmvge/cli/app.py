@@ -70,7 +70,7 @@ def options(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """One embedding space for entities of different kinds.
+    """Learn one vector space for entities of different kinds, and search in it.
 
     Example: pmvge init; pmvge fit; pmvge search model --view users --id 42 --among films
     """

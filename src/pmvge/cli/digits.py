@@ -43,9 +43,10 @@ def score(model: PMvGE, train: Digits, test: Digits) -> dict[str, Any]:
 def links_table(pairs: dict[str, dict[str, float]]) -> Table:
     """Return the scores of the links, by view pair."""
     table = Table(
-        title="Links between scans never seen in training",
-        caption="log-lik.: log-likelihood per pair, and that of a constant intensity; AP: average "
-        "precision; E/O: expected over observed total weight",
+        title="Links between scans that were not in training",
+        caption="log-lik.: log-likelihood per pair of entities; constant: that of a model with the "
+        "same expected weight for all pairs; AP: average precision; E/O: expected over observed "
+        "total weight",
         title_justify="left",
         caption_justify="left",
     )
@@ -60,10 +61,10 @@ def links_table(pairs: dict[str, dict[str, float]]) -> Table:
 def names_table(names: dict[str, Any]) -> Table:
     """Return how often the best name is right, by view."""
     observed = {"image": "yes", "spectrum": "no", "profile": "no"}
-    table = Table(title="The best name of an unseen scan, by search", title_justify="left")
+    table = Table(title="How often the best name for a new scan is correct", title_justify="left")
     table.add_column("searched from")
-    table.add_column("pair with 'name' observed?")
-    table.add_column("right", justify="right")
+    table.add_column("linked to names in training?")
+    table.add_column("correct", justify="right")
     for view, accuracy in names["accuracy"].items():
         table.add_row(view, observed[view], f"{accuracy:.1%}")
     return table

@@ -21,7 +21,7 @@ def require_background(folder: Path, background: Background | None) -> Backgroun
     if background is None:
         raise InputError(
             f"{folder}: the model was saved without its links, which this command needs: fit it "
-            "by 'pmvge fit', or save it with background=Background.of(graph)"
+            "with 'pmvge fit', or save it with background=Background.of(graph)"
         )
     return background
 

@@ -17,8 +17,8 @@ Views = Annotated[
     typer.Option(
         "--view",
         metavar="NAME=FILE",
-        help="A view and its table; FILE:id=COLUMN names the id column. NAME alone: a view without "
-        "a table, with the ids that the links contain.",
+        help="A view and its table; FILE:id=COLUMN names the id column. NAME alone is a view "
+        "without features, whose ids are those in the link tables. Can be repeated.",
     ),
 ]
 LinkTables = Annotated[
@@ -26,11 +26,15 @@ LinkTables = Annotated[
     typer.Option(
         "--links",
         metavar="VIEW,VIEW=FILE",
-        help="A link table; FILE:weight=COLUMN:aggregate=max and columns=A,B may follow.",
+        help="A link table. Options follow the file, such as FILE:columns=A,B:weight=COLUMN:"
+        "aggregate=max. Can be repeated.",
     ),
 ]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Rows that cannot be used are an error, not a note.")
+    bool,
+    typer.Option(
+        "--strict", help="Raise an error for rows that cannot be used, instead of a note."
+    ),
 ]
 Spill = Annotated[
     Path | None,
@@ -43,6 +47,8 @@ Spill = Annotated[
 Settings = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="A parameter of PMvGE, such as n_components=32."
+        "--set",
+        metavar="KEY=VALUE",
+        help="A setting of the model, such as n_components=32. Can be repeated.",
     ),
 ]

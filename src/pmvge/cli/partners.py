@@ -22,7 +22,7 @@ def check_linked(model: PMvGE, view: str, among: str) -> None:
         linked = ", ".join(",".join(pair) for pair in model.log_alpha_)
         raise InputError(
             f"{view} and {among} were not linked in training (linked are {linked}), so there are "
-            "no expected weights; --by similarity ranks any pair of views"
+            "no expected weights; --by similarity ranks any two views"
         )
 
 

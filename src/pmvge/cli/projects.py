@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pmvge.cli.output import visible
-from pmvge.errors import ParameterError
+from pmvge.errors import ParameterError, choose
 from pmvge.tables import LinkTable, Project, ViewTable, fold_columns, read_project
 
 Table = TypeVar("Table", ViewTable, LinkTable)
@@ -106,8 +106,5 @@ def _parse_options(flag: str, text: str, known: tuple[str, ...]) -> tuple[str, d
     file, tail = match.groups() if match else (text, "")
     options = dict(part.split("=", 1) for part in tail.split(":")[1:])
     for key in options:
-        if key not in known:
-            raise ParameterError(
-                f"{flag} {text}: unknown option {key!r}: expected {' or '.join(known)}"
-            )
+        choose("option", key, known, f"{flag} {text}")
     return file, options

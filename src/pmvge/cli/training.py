@@ -74,7 +74,7 @@ def train(
     """Fit a model with held-out links and checkpoints; return it and its background."""
     settings, folder = dict(settings), checkpoint_folder(settings)
     if resume and folder and is_first() and not storage.exists(folder, "checkpoint"):
-        print_notes([f"{folder}: no checkpoint of an interrupted fit: starting a new fit"])
+        print_notes([f"{folder}: no checkpoint to resume from; starting a new fit"])
     if settings["random_state"] is None:  # drawn once: the links held out must stay the same
         saved = saved_seed(folder) if resume and folder else None
         found = [seed for seed in (saved, common_seed()) if seed is not None]

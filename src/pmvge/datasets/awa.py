@@ -10,8 +10,7 @@ Images:
 
 - AwA1, DeCAF: ``Features/decaf/<class>/<image>.txt``, one file of 4,096 numbers for each image;
 - AwA2, ResNet101: in ``Features/ResNet101``, one line for each image in ``AwA2-features.txt``
-(2,048
-  numbers), ``AwA2-labels.txt`` (its class, from 1) and ``AwA2-filenames.txt`` (its name).
+  (2,048 numbers), ``AwA2-labels.txt`` (its class, from 1) and ``AwA2-filenames.txt`` (its name).
 
 The files are in the folder ``awa``, ``awa1`` or ``awa2`` of the data folder, or in a subfolder
 ``Animals_with_Attributes`` or ``Animals_with_Attributes2``, as in the archives. ``pmvge datasets
@@ -32,7 +31,8 @@ from scipy import sparse
 
 from pmvge.datasets.downloads import data_folder
 from pmvge.datasets.unpacking import unpack
-from pmvge.errors import InputError, choose, one_line, short
+from pmvge.datasets.vectors import parse_numbers
+from pmvge.errors import InputError, choose, short
 from pmvge.graph import MultiViewGraph
 
 FOLDERS = ("awa", "awa1", "awa2")
@@ -40,7 +40,7 @@ PACKED = (".", "Animals_with_Attributes", "Animals_with_Attributes2")
 # Where the images' features are, relative to one of these folders.
 IMAGES = {"awa1": "Features/decaf", "awa2": "Features/ResNet101"}
 COLUMNS = {"awa1": 4096, "awa2": 2048}
-LEVEL = (
+CLASS_FILES = (
     "classes.txt", "predicates.txt", "predicate-matrix-binary.txt",
     "predicate-matrix-continuous.txt",
 )  # fmt: skip
@@ -87,7 +87,7 @@ def load_attributes(data: str | Path | None = None) -> Attributes:
 
     Raise InputError if files are missing or invalid.
     """
-    return _read_attributes(_find(data, FOLDERS, LEVEL, BASE))
+    return _read_attributes(_find(data, FOLDERS, CLASS_FILES, BASE))
 
 
 def load_images(
@@ -110,10 +110,10 @@ def load_images(
     if kind == "awa1":
         folder = _find(data, folders, tuple(f"{IMAGES[kind]}/{c}" for c in classes), DECAF)
         files = [sorted((folder / IMAGES[kind] / c).glob("*.txt")) for c in classes]
-        labels = np.repeat(np.arange(len(classes)), [len(found) for found in files])
+        labels = np.repeat(np.arange(len(classes)), [len(paths) for paths in files])
         rows = _draw(labels, classes, per_class, seed, folder / IMAGES[kind])
-        paths = [path for found in files for path in found]
-        chosen = [paths[row] for row in rows]
+        all_paths = [path for paths in files for path in paths]
+        chosen = [all_paths[row] for row in rows]
         features = np.stack([_row(str(path), _bytes(path).split(), p) for path in chosen])
         return Images(features, labels[rows], tuple(path.stem for path in chosen))
     return _resnet(_find(data, folders, RESNET, FEATURES), classes, per_class, seed, p)
@@ -121,27 +121,33 @@ def load_images(
 
 def find_awa2(folder: Path) -> Path | None:
     """Return the folder that has all files of AwA2, or None."""
-    return _first([folder / packed for packed in PACKED], (*LEVEL, *RESNET))
+    return _first([folder / packed for packed in PACKED], (*CLASS_FILES, *RESNET))
 
 
 def unpack_awa2(archives: Sequence[Path], folder: Path) -> Path:
-    """Unpack the publisher's archives in the data set's folder, and return the new folder."""
+    """Unpack the publisher's archives in the data set's folder, and return the new folder.
+
+    Raise InputError if an archive is damaged or unsafe, or lacks files.
+    """
     target = folder / PACKED[-1]
-    unpack(archives, target, needed=(*LEVEL, *RESNET), max_bytes=MAX_BYTES)
+    unpack(archives, target, needed=(*CLASS_FILES, *RESNET), max_bytes=MAX_BYTES)
     return target
 
 
 def load_awa2(folder: str | Path) -> MultiViewGraph:
-    """Return the graph of all images, with features of ResNet101, and their classes' attributes."""
+    """Return the graph of all images, with features of ResNet101, and their classes' attributes.
+
+    ``folder`` is the data set's folder. Raise InputError if files are missing or invalid.
+    """
     folder = Path(folder).absolute()
-    found = _find(folder.parent, (folder.name,), (*LEVEL, *RESNET), f"{BASE} and {FEATURES}")
-    level = _read_attributes(found)
-    images = _resnet(found, level.classes, None, 0, COLUMNS["awa2"])
-    W = sparse.csr_array(level.binary[images.labels].astype(np.float32))
+    source = _find(folder.parent, (folder.name,), (*CLASS_FILES, *RESNET), f"{BASE} and {FEATURES}")
+    described = _read_attributes(source)
+    images = _resnet(source, described.classes, None, 0, COLUMNS["awa2"])
+    W = sparse.csr_array(described.binary[images.labels].astype(np.float32))
     return MultiViewGraph(
-        {"image": images.features, "attribute": len(level.attributes)},
+        {"image": images.features, "attribute": len(described.attributes)},
         {("image", "attribute"): W},
-        {"image": np.array(images.names), "attribute": np.array(level.attributes)},
+        {"image": np.array(images.names), "attribute": np.array(described.attributes)},
     )
 
 
@@ -152,8 +158,8 @@ def _find(
     root = data_folder() if data is None else Path(data)
     paths = [root / folder / packed for folder in folders for packed in PACKED]
     try:
-        if found := _first(paths, files):
-            return found
+        if complete := _first(paths, files):
+            return complete
         partial = _first(paths, files[:1])  # a folder with some of the files
         missing = next(file for file in files if partial is None or not (partial / file).exists())
     except OSError as error:
@@ -174,11 +180,12 @@ def _first(paths: Sequence[Path], files: tuple[str, ...]) -> Path | None:
 
 
 def _read_attributes(folder: Path) -> Attributes:
-    classes, attributes = (_names(folder / name) for name in LEVEL[:2])
+    classes, attributes = (_names(folder / name) for name in CLASS_FILES[:2])
     shape = (len(classes), len(attributes))
-    binary, strength = (_matrix(folder / name, shape) for name in LEVEL[2:])
+    binary, strength = (_matrix(folder / name, shape) for name in CLASS_FILES[2:])
     if not np.isin(binary, (0, 1)).all():
-        raise InputError(f"{folder / LEVEL[2]}: expected zeros and ones only")
+        other = binary[~np.isin(binary, (0, 1))][0]
+        raise InputError(f"{folder / CLASS_FILES[2]}: expected zeros and ones only, got {other:g}")
     strength[strength < 0] = np.nan
     return Attributes(classes, attributes, binary.astype(np.int64), strength)
 
@@ -232,13 +239,7 @@ def _matrix(path: Path, shape: tuple[int, int]) -> NDArray[np.float64]:
 def _row(where: str, fields: list[bytes], p: int) -> NDArray[np.float32]:
     if len(fields) != p:
         raise InputError(f"{where}: expected {p} numbers, got {len(fields)}")
-    try:
-        row = np.array(fields, dtype=np.bytes_).astype(np.float32)
-    except ValueError as error:
-        raise InputError(f"{where}: expected {p} numbers: {one_line(error)}") from error
-    if not np.isfinite(row).all():
-        raise InputError(f"{where}: expected finite numbers")
-    return row
+    return parse_numbers(where, fields)
 
 
 def _labels(path: Path, n_classes: int) -> NDArray[np.int64]:

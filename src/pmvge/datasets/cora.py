@@ -43,9 +43,10 @@ def load_cora(folder: str | Path | None = None) -> Cora:
     content, cites = _read(folder)
     rows = [line.split("\t") for line in content.splitlines() if line.strip()]
     widths = {len(row) for row in rows}
-    if not rows or len(widths) != 1 or widths.pop() < 3:
+    if len(widths) != 1 or min(widths) < 3:
         raise InputError(
-            f"{folder}: cora.content: expected lines of the same length: id, words, class"
+            f"{folder}: cora.content: expected lines of the same length: id, words, class; "
+            f"got {len(rows)} lines of {len(widths)} lengths"
         )
     try:
         words = np.array([row[1:-1] for row in rows], dtype=np.float32)
@@ -76,11 +77,11 @@ def find_cora(folder: Path) -> Path | None:
 def _read(folder: Path) -> tuple[str, str]:
     """Return the text of both files, from the folder or an archive in it, without unpacking it."""
     try:
-        if found := find_cora(folder):
-            if found == folder:
+        if location := find_cora(folder):
+            if location == folder:
                 files = {name: (folder / name).read_bytes() for name in _FILES}
             else:
-                files = dict(read_files(found, _FILES, max_bytes=MAX_BYTES))
+                files = dict(read_files(location, _FILES, max_bytes=MAX_BYTES))
             return files[_FILES[0]].decode(), files[_FILES[1]].decode()
     except (InputError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{folder}: cannot read Cora: {error}") from error

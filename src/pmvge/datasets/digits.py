@@ -59,7 +59,7 @@ def _graph(pixels: NDArray[Any], labels: NDArray[Any], scans: NDArray[Any]) -> M
     scans_near = NearestNeighbors(n_neighbors=NEIGHBOURS, radius=RADIUS).fit(pixels)
     names = sparse.csr_array((np.ones(n), (np.arange(n), labels)), shape=(n, len(NAMES)))
     votes = sparse.csr_array(scans_near.kneighbors_graph(pixels)) @ names
-    alike = sparse.csr_array(scans_near.radius_neighbors_graph(pixels)).multiply(names @ names.T)
+    similar = sparse.csr_array(scans_near.radius_neighbors_graph(pixels)).multiply(names @ names.T)
     return MultiViewGraph(
         views={
             "image": pixels.astype(np.float32),
@@ -69,8 +69,8 @@ def _graph(pixels: NDArray[Any], labels: NDArray[Any], scans: NDArray[Any]) -> M
         },
         links={
             ("image", "name"): votes,
-            ("image", "spectrum"): alike,
-            ("spectrum", "profile"): alike,
+            ("image", "spectrum"): similar,
+            ("spectrum", "profile"): similar,
         },
         ids={"image": scans, "spectrum": scans, "profile": scans, "name": list(NAMES)},
     )

@@ -25,7 +25,10 @@ OnDownload = Callable[[int, int | None], None]  # called with bytes so far, and 
 
 
 def data_folder() -> Path:
-    """Return ``$PMVGE_DATA``, or else the user's data folder; each data set has a folder in it."""
+    """Return ``$PMVGE_DATA``, or else the user's data folder; each data set has a folder in it.
+
+    Raise InputError if neither is known.
+    """
     try:
         if given := os.environ.get("PMVGE_DATA"):
             return Path(given).expanduser()
@@ -113,8 +116,8 @@ def _chunks(
         raise _failed(url, target, f"cannot be downloaded: {error}") from error
     except (OSError, HTTPException, ValueError) as error:
         reason = error.reason if isinstance(error, URLError) else error
-        what = f"the download stopped after {done:,} bytes" if done else "cannot be reached"
-        raise _failed(url, target, f"{what}: {reason}") from error
+        problem = f"the download stopped after {done:,} bytes" if done else "cannot be reached"
+        raise _failed(url, target, f"{problem}: {reason}") from error
     if (size := max(done, total or 0)) > max_bytes:
         raise InputError(f"{url}: expected at most {max_bytes:,} bytes, got {size:,} or more")
     # http.client does not raise if the connection is closed early.
@@ -132,10 +135,10 @@ class _Redirects(HTTPRedirectHandler):
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
         if not newurl.startswith(self._allowed):
-            why = f"redirected to {newurl}, expected {' or '.join(self._allowed)}"
-            raise HTTPError(req.full_url, code, why, headers, fp)
+            reason = f"redirected to {newurl}, expected {' or '.join(self._allowed)}"
+            raise HTTPError(req.full_url, code, reason, headers, fp)
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _failed(url: str, target: Path, why: str) -> InputError:
-    return InputError(f"{url}: {why}; or download it by hand and save it as {target}")
+def _failed(url: str, target: Path, reason: str) -> InputError:
+    return InputError(f"{url}: {reason}; or download it by hand and save it as {target}")

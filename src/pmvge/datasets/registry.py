@@ -46,9 +46,8 @@ class Dataset:
     source: str
     note: str  # the citation or the licence
     load: Callable[[Path], MultiViewGraph]  # from the data set's folder
-    find: Callable[[Path], Path | None] = lambda folder: (
-        None
-    )  # the file or folder that ``load`` reads
+    # From the data set's folder to the file or folder that ``load`` reads.
+    find: Callable[[Path], Path | None] = lambda folder: None
     archives: tuple[Archive, ...] = ()
     unpack: Callable[[Sequence[Path], Path], Path] | None = None  # archives, data set's folder
 
@@ -61,7 +60,10 @@ class Dataset:
         return {self.folder(data) / archive.name: archive for archive in self.archives}
 
     def installed_path(self, data: Path | None = None) -> Path | None:
-        """Return the file or folder that ``load`` reads, or None if there is none."""
+        """Return the file or folder that ``load`` reads, or None if there is none.
+
+        Raise InputError if the folder cannot be read.
+        """
         folder = self.folder(data)
         try:
             return self.find(folder)

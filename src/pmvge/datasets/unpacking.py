@@ -81,11 +81,11 @@ def unpack(
         _refuse_other_files(target, names)
         work = Path(mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
         try:
-            left = max_bytes
+            bytes_left = max_bytes
             for path in archives:
                 with _opened(path) as archive:
                     for name, info in _inside(archive, target.name, max_bytes).items():
-                        left -= _write(archive, info, work / "new" / name, left)
+                        bytes_left -= _write(archive, info, work / "new" / name, bytes_left)
             _replace(work / "new", target, backup=work / "old")
         finally:
             shutil.rmtree(work, ignore_errors=True)
@@ -122,11 +122,11 @@ def _tar_files(tar: tarfile.TarFile, max_bytes: int) -> dict[str, tarfile.TarInf
 def _check_tar_size(path: Path, max_bytes: int) -> None:
     """Raise InputError if a compressed tar archive has too many bytes, headers included.
 
-    tarfile reads headers into memory whole, so all bytes are counted before it opens the archive.
+    tarfile reads complete headers into memory: count all bytes before it opens the archive.
     """
     with path.open("rb") as stream:
         start = stream.read(6)
-    opener = next((way for mark, way in OPENERS.items() if start.startswith(mark)), None)
+    opener = next((opener for magic, opener in OPENERS.items() if start.startswith(magic)), None)
     if opener is None:
         return  # not compressed
     done = 0
@@ -219,14 +219,14 @@ def _refuse_other_files(target: Path, names: set[str]) -> None:
             )
 
 
-def _write(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, left: int) -> int:
+def _write(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, max_bytes: int) -> int:
     """Write one file and return its bytes; count them, as sizes in the archive may be wrong."""
     path.parent.mkdir(parents=True, exist_ok=True)
     done = 0
     with archive.open(info) as source, path.open("wb") as sink:
         while chunk := source.read(CHUNK_BYTES):
             done += len(chunk)
-            if done > left:
+            if done > max_bytes:
                 raise InputError(f"{info.filename} has more bytes than expected; {ADVICE}")
             sink.write(chunk)
         sink.flush()

@@ -34,13 +34,13 @@ def load_vectors(
     path = Path(path)
     words_of = {name: _words(name, parts or {}) for name in names}
     wanted = {word for name, words in words_of.items() for word in (name, *words)}
-    found = read_words(path, wanted)
+    word_vectors = read_words(path, wanted)
     rows, missing = [], []
     for name, words in words_of.items():
-        if name in found:
-            rows.append(found[name])
-        elif words and all(word in found for word in words):
-            rows.append(np.mean([found[word] for word in words], axis=0, dtype=np.float32))
+        if name in word_vectors:
+            rows.append(word_vectors[name])
+        elif words and all(word in word_vectors for word in words):
+            rows.append(np.mean([word_vectors[word] for word in words], axis=0, dtype=np.float32))
         else:
             missing.append(" + ".join(words) if words else name)
     if missing:
@@ -55,18 +55,21 @@ def _words(name: str, parts: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def read_words(path: str | Path, words: Iterable[str]) -> dict[str, Vector]:
-    """Return the vectors of those ``words`` that the file contains."""
+    """Return the vectors of those ``words`` that the file contains.
+
+    Raise InputError if the file cannot be read or is invalid.
+    """
     path = Path(path)
     wanted = {word.encode(): word for word in words}
-    found: dict[str, Vector] = {}
+    vectors: dict[str, Vector] = {}
     try:
         with path.open("rb") as stream:
             for number, word, values in _lines(path, stream):
-                if (name := wanted.get(word)) is not None and name not in found:
-                    found[name] = _numbers(f"{path}, line {number}", values)
+                if (name := wanted.get(word)) is not None and name not in vectors:
+                    vectors[name] = parse_numbers(f"{path}, line {number}", values)
     except OSError as error:
         raise InputError(f"{path}: cannot read word vectors: {error}") from error
-    return found
+    return vectors
 
 
 def _lines(path: Path, stream: BinaryIO) -> Iterator[tuple[int, bytes, list[bytes]]]:
@@ -102,11 +105,13 @@ def _is_number(text: bytes) -> bool:
     return True
 
 
-def _numbers(where: str, values: list[bytes]) -> Vector:
+def parse_numbers(where: str, values: list[bytes]) -> Vector:
+    """Return numbers from their text; raise InputError if one is not a finite number."""
     try:
         numbers = np.array(values, dtype=np.bytes_).astype(np.float32)
     except ValueError as error:
         raise InputError(f"{where}: expected numbers: {one_line(error)}") from error
     if not np.isfinite(numbers).all():
-        raise InputError(f"{where}: expected finite numbers")
+        other = numbers[~np.isfinite(numbers)][0]
+        raise InputError(f"{where}: expected finite numbers, got {other:g}")
     return numbers

@@ -16,8 +16,8 @@ from pmvge.graph import MultiViewGraph
 def check_shards(world: World, graph: MultiViewGraph, scheme: str, sharded: bool) -> Shards:
     """Return how the graphs of all processes fit together.
 
-    Raises GraphError in every process if they do not, and ParameterError if ``scheme`` cannot
-    train in several processes.
+    Raise GraphError in every process if they do not, and ParameterError if ``scheme`` cannot train
+    in several processes.
     """
     if world.size == 1:
         return SINGLE_PROCESS
@@ -27,13 +27,16 @@ def check_shards(world: World, graph: MultiViewGraph, scheme: str, sharded: bool
             "scheme='block'"
         )
     if not _equal(world, _layout(graph)):
-        raise GraphError("the graphs of the processes differ in their views or observed pairs")
+        raise GraphError(
+            "fit: the graphs of the processes differ in their views or observed pairs; pass the "
+            "same views, with rows of the same shape, and the same pairs in all processes"
+        )
     same_ids = {view: _equal(world, _digest(ids)) for view, ids in graph.ids.items()}
     if not sharded:
         same_links = _equal(world, _links_digest(graph))
         if not all(same_ids.values()) or not same_links:
             raise GraphError(
-                "the graphs of the processes differ in their ids or links; pass "
+                "fit: the graphs of the processes differ in their ids or links; pass "
                 "fit(..., sharded=True) if each process has links of its own"
             )
     split_views = frozenset(view for view, same in same_ids.items() if not same)

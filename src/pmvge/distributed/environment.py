@@ -1,4 +1,4 @@
-"""What the environment variables of ``torchrun`` say about this process."""
+"""The rank, size and id of a run, from the environment variables that ``torchrun`` sets."""
 
 from __future__ import annotations
 

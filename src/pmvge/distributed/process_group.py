@@ -26,8 +26,8 @@ def process_device(device: torch.device) -> torch.device:
 def join_process_group(device: torch.device) -> World:
     """Return the world of this process, and join the process group if ``torchrun`` started one.
 
-    The group exists until the process ends, and serves later fits too. Raises ParameterError if
-    the device cannot train in several processes.
+    The group exists until the process ends; later fits use it too. Raise ParameterError if the
+    device cannot train in several processes.
     """
     if not distributed.is_available():
         return World(device=device)
@@ -36,8 +36,8 @@ def join_process_group(device: torch.device) -> World:
             return World(device=device)
         if device.type == "cuda":
             torch.cuda.set_device(device)
-        # DDP imports this module. Its functions have the current process group as a default
-        # argument, which would keep the group alive; imported before there is one, they do not.
+        # DDP imports this module, whose functions have the current process group as a default
+        # argument. Import it before there is a group: a reference would keep the group alive.
         importlib.import_module("torch.distributed.nn")
         store, rank, size = restart_safe_store()
         backend = "nccl" if device.type == "cuda" else "gloo"

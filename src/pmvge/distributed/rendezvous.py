@@ -35,7 +35,7 @@ def agree_on_prefix(store: Store, rank: int, size: int, *, timeout: float = TIME
     The first process writes a new prefix. The other processes write their own random ids under
     it. When all ids are there, the first process writes the list of them. A process accepts a
     prefix if its own id is in the list: the list under an older prefix has the ids of earlier
-    processes, or does not exist. Raises TimeoutError after ``timeout`` seconds.
+    processes, or does not exist. Raise TimeoutError after ``timeout`` seconds.
     """
     own, end = uuid.uuid4().hex, time.monotonic() + timeout
     if rank == 0:

@@ -1,6 +1,6 @@
 """How a graph is distributed over the processes of a run.
 
-Every process has links of its own, and perhaps entities of its own. It draws from its own shard
+Every process has links of its own, and may have entities of its own. It draws from its own shard
 with the densities of that shard, and estimates Z for the pairs of its own entities.
 """
 
@@ -34,7 +34,7 @@ SINGLE_PROCESS = Shards(World(), sharded=False)
 def link_share(graph: MultiViewGraph, world: World) -> MultiViewGraph:
     """Return a graph with every R-th link, for R processes, starting at this process's rank.
 
-    Raises GraphError if there are fewer links than processes.
+    Raise GraphError if there are fewer links than processes.
     """
     if world.size == 1:
         return graph

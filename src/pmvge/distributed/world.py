@@ -125,7 +125,7 @@ class World:
 class _AnchoredLoss(nn.Module):
     """A loss that always depends on a parameter that DistributedDataParallel exchanges.
 
-    A loss of lazily updated rows alone depends on no other exchanged parameter.
+    A loss that depends on lazily updated rows only has no other such parameter.
     """
 
     def __init__(self, loss: nn.Module) -> None:

@@ -25,10 +25,11 @@ def describe_choice(choice: Choice) -> str:
 def choose_encoders(
     encoder: Any, defaults: EncoderSpec, schemas: Mapping[str, ViewSchema]
 ) -> dict[str, Choice]:
-    """Return a spec without gaps, or a module, for every view.
+    """Return a complete spec, or a module, for every view.
 
-    ``encoder`` is the estimator's parameter: one choice for all views, or one per view. Gaps of a
-    spec are filled from ``defaults``. Raises ParameterError for an unknown view or encoder.
+    ``encoder`` is the estimator's parameter: one choice for all views, or one per view. Values of a
+    spec that are None are taken from ``defaults``. Raise ParameterError for an unknown view or
+    encoder.
     """
     given = encoder if isinstance(encoder, Mapping) else dict.fromkeys(schemas, encoder)
     for view in given:

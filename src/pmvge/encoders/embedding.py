@@ -1,4 +1,4 @@
-"""Encode the rows of a view in chunks of a few thousand."""
+"""Encode the rows of a view in chunks of at most ``CHUNK_ROWS``."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pmvge.graph import Features, SparseRows, column_scaling, row_scaling
 class Dropout(nn.Module):
     """Dropout with a rate rounded to a multiple of 1/256.
 
-    Each entry uses one random byte, so that one 64-bit draw serves eight entries.
+    Each entry uses one random byte: one 64-bit draw is enough for eight entries.
     """
 
     def __init__(self, rate: float) -> None:

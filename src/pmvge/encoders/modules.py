@@ -82,12 +82,16 @@ def build_encoder(
     sparse: bool,
     n_out: int,
 ) -> nn.Module:
-    """Build a view's encoder from a spec without gaps; raise ParameterError if it does not fit."""
+    """Build a view's encoder from a complete spec.
+
+    Raise ParameterError if a value is not valid, or if the encoder does not fit the view's rows.
+    """
     spec.check(where)
     if row_shape is None or spec.kind == "lookup":
         if row_shape is not None:
             raise ParameterError(
-                f"{where}: 'lookup' is for featureless views, but this one has features"
+                f"{where}: 'lookup' is for featureless views, but this one has features; "
+                "use 'mlp', 'linear' or 'identity'"
             )
         if spec.kind != "lookup":
             raise ParameterError(
@@ -98,7 +102,8 @@ def build_encoder(
     if spec.kind == "identity":
         if n_in != n_out:
             raise ParameterError(
-                f"{where}: 'identity' keeps the {n_in} columns, but n_components is {n_out}"
+                f"{where}: 'identity' keeps the {n_in} columns, but n_components is {n_out}; "
+                f"use 'linear', or n_components={n_in}"
             )
         return Identity()
     if spec.kind == "linear":

@@ -93,15 +93,18 @@ def _check_owner(
         return owner
     where = f"view {view!r}: shared_with"
     if owner == view:
-        raise ParameterError(f"{where}: a view cannot share with itself")
+        raise ParameterError(f"{where}: a view cannot share with itself; name another view")
     choose("view", owner, choices, where)
     if _owner(owner, choices) != owner:
-        raise ParameterError(f"{where}: {owner!r} has no encoder of its own, it shares one too")
-    ours, theirs = schemas[view], schemas[owner]
-    if (ours.row_shape, ours.sparse) != (theirs.row_shape, theirs.sparse) or not ours.row_shape:
         raise ParameterError(
-            f"{where}: expected rows like those of {owner!r} ({theirs.row_shape}, "
-            f"sparse={theirs.sparse}), got ({ours.row_shape}, sparse={ours.sparse})"
+            f"{where}: {owner!r} has no encoder of its own, it shares one too; "
+            f"use shared_with={_owner(owner, choices)!r}"
+        )
+    expected, got = ((schemas[v].row_shape, schemas[v].sparse) for v in (owner, view))
+    if got != expected or not got[0]:
+        raise ParameterError(
+            f"{where}: expected rows like those of {owner!r} ({expected[0]}, "
+            f"sparse={expected[1]}), got ({got[0]}, sparse={got[1]})"
         )
     return owner
 

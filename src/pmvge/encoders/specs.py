@@ -47,8 +47,8 @@ class EncoderSpec:
 
     def or_else(self, defaults: EncoderSpec) -> EncoderSpec:
         """Return this spec with every None replaced by the value of ``defaults``."""
-        gaps = [f.name for f in fields(self) if getattr(self, f.name) is None]
-        return replace(self, **{name: getattr(defaults, name) for name in gaps})
+        unset = [f.name for f in fields(self) if getattr(self, f.name) is None]
+        return replace(self, **{name: getattr(defaults, name) for name in unset})
 
     def check(self, where: str) -> None:
         """Raise ParameterError if a value is unknown or out of range."""

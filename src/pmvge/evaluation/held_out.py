@@ -34,7 +34,7 @@ def evaluate_held_out(
     k: int = 10,
     max_pairs: int = 10**8,
 ) -> Results:
-    """Evaluate vectors on the held-out links of every view pair, and over all of them.
+    """Return metrics of vectors on the held-out links of every view pair, and over all of them.
 
     Parameters
     ----------
@@ -60,6 +60,11 @@ def evaluate_held_out(
     results
         ``{"pairs": {"users,films": metrics}, "overall": metrics}``. The metrics of a pair include
         its exposure.
+
+    Raises
+    ------
+    InputError
+        As in :func:`~pmvge.evaluation.ranking.evaluate_links`.
     """
     pairs: dict[str, dict[str, Any]] = {}
     shares: dict[str, float] = {}
@@ -86,22 +91,22 @@ def evaluate_held_out(
 
 
 def overall(pairs: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Combine the results of several view pairs: sum counts, and average metrics.
+    """Return the combined results of several view pairs: sums of counts, and means of metrics.
 
     ``roc_auc`` and ``average_precision`` are weighted by links, ``recall`` and ``ndcg`` by queries,
     and ``poisson_deviance`` by pairs; ``expected_over_observed`` is a ratio of totals. NaNs are
     skipped.
     """
     names = list(dict.fromkeys(name for results in pairs.values() for name in results))
-    together: dict[str, float] = {}
+    combined: dict[str, float] = {}
     for name in names:
-        found = [results for results in pairs.values() if name in results]
+        reported = [results for results in pairs.values() if name in results]
         weight = MEAN_WEIGHTS.get(name.partition("@")[0])
         if weight is None:
-            together[name] = sum(results[name] for results in found)
+            combined[name] = sum(results[name] for results in reported)
             continue
-        found = [results for results in found if not math.isnan(results[name])]
-        total = sum(results[weight] for results in found)
-        parts = [results[name] * results[weight] for results in found]
-        together[name] = math.fsum(parts) / total if found else math.nan
-    return together
+        reported = [results for results in reported if not math.isnan(results[name])]
+        total = sum(results[weight] for results in reported)
+        parts = [results[name] * results[weight] for results in reported]
+        combined[name] = math.fsum(parts) / total if reported else math.nan
+    return combined

@@ -46,7 +46,7 @@ def evaluate_links(
     max_pairs: int = 10**8,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Evaluate vectors Y (n, K) and Y' (m, K) of a view pair on its held-out links.
+    """Return metrics of vectors Y (n, K) and Y' (m, K) of a view pair on its held-out links.
 
     The metrics are over all pairs that are not in ``known``. ``roc_auc`` and ``average_precision``
     separate held-out links from all other pairs. ``recall@k`` and ``ndcg@k`` (gains are weights)
@@ -73,6 +73,11 @@ def evaluate_links(
         If there are more than ``max_pairs`` pairs, queries are sampled with ``seed`` to have about
         that many (at least one query, and one with a link); ``sampled_queries`` is their number.
         Within a view, a pair of two sampled queries is then evaluated in both orders.
+
+    Raises
+    ------
+    InputError
+        A shape or number is not valid, or all held-out links are in ``known``.
     """
     _check(Y, Y_other, held_out, known, log_alpha, exposure, k, max_pairs)
     truth, seen = held_out.matrix(), None
@@ -183,25 +188,25 @@ def _rank_links(evaluated: _EvaluatedPairs, log_scale: float) -> tuple[Array, Ar
         levels[row, column] = g[at, j]
         levels, order = levels.sort(dim=1)
         above, equal = _count(g if len(linked) == len(g) else g[linked], levels)
-        back = order.argsort(dim=1)[row, column]
+        rank = order.argsort(dim=1)[row, column]
         scores.append(g[at, j])
-        higher.append(above[row, back])
-        same.append(equal[row, back])
-    found, G, E = (torch.cat(parts).double().numpy() for parts in (scores, higher, same))
-    return found, G, E, expected
+        higher.append(above[row, rank])
+        same.append(equal[row, rank])
+    link_scores, G, E = (torch.cat(parts).double().numpy() for parts in (scores, higher, same))
+    return link_scores, G, E, expected
 
 
 def _count(values: torch.Tensor, levels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Count the values (R, c) above and at each level (R, r) of their row; levels ascend."""
-    ended = torch.cat([levels, levels.new_full((len(levels), 1), math.inf)], 1)
-    level = torch.searchsorted(ended, values)  # the first level that is not below the value
-    tied = ended.gather(1, level) == values
-    R, r = ended.shape
+    padded = torch.cat([levels, levels.new_full((len(levels), 1), math.inf)], 1)
+    level = torch.searchsorted(padded, values)  # the first level that is not below the value
+    tied = padded.gather(1, level) == values
+    R, r = padded.shape
     level.add_(torch.arange(R)[:, None] * r).mul_(2).add_(tied)
     counts = torch.bincount(level.view(-1), minlength=2 * R * r).view(R, r, 2)
-    reached = counts.sum(2).cumsum(1)
-    first = torch.searchsorted(ended, levels)  # the first of equal levels has the counts
-    return values.shape[1] - reached.gather(1, first), counts[..., 1].gather(1, first)
+    n_at_or_below = counts.sum(2).cumsum(1)
+    first = torch.searchsorted(padded, levels)  # the first of equal levels has the counts
+    return values.shape[1] - n_at_or_below.gather(1, first), counts[..., 1].gather(1, first)
 
 
 def _over_all_pairs(evaluated: _EvaluatedPairs, g: Array) -> dict[str, float]:
@@ -221,11 +226,11 @@ def _over_all_pairs(evaluated: _EvaluatedPairs, g: Array) -> dict[str, float]:
         equal += counts[1][0].numpy()
     n_links = len(g)
     n_others = evaluated.count() // (2 if evaluated.once else 1) - n_links
-    lost = float(hits @ (above + equal / 2))
-    found = hits[::-1].cumsum()[::-1]  # links at this level or above
-    precision = found / (found + above + equal)
+    misordered = float(hits @ (above + equal / 2))
+    n_ranked = hits[::-1].cumsum()[::-1]  # links at this level or above
+    precision = n_ranked / (n_ranked + above + equal)
     return {
-        "roc_auc": 1 - lost / (n_links * n_others) if n_others else math.nan,
+        "roc_auc": 1 - misordered / (n_links * n_others) if n_others else math.nan,
         "average_precision": float(hits @ precision) / n_links,
     }
 

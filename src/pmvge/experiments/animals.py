@@ -50,9 +50,9 @@ class Animals:
 def load_animals(
     data: Path | None, *, images: str, vectors: str, per_class: int, noise: float | None, seed: int
 ) -> Animals:
-    """Load real images ("awa1" or "awa2"), or simulate them if there is a noise level.
+    """Return real images ("awa1" or "awa2"), or simulated ones if there is a noise level.
 
-    Raises InputError if a file is missing.
+    Raise InputError if a file is missing.
     """
     root = data_folder() if data is None else Path(data)
     return _load(root, images, vectors, per_class, noise, seed)
@@ -63,16 +63,16 @@ def _load(
     root: Path, images: str, vectors: str, per_class: int, noise: float | None, seed: int
 ) -> Animals:
     level = load_attributes(root)
-    file, how = VECTORS[choose("vectors", vectors, VECTORS)]
+    file, instructions = VECTORS[choose("vectors", vectors, VECTORS)]
     if not (root / file).is_file():
-        raise InputError(f"{file} is not in {root}: {how}, and put it at {root / file}")
+        raise InputError(f"{file} is not in {root}: {instructions}, and put it at {root / file}")
     V = load_vectors(root / file, level.attributes, PARTS)
     has = level.binary > 0
     if noise is not None:
         X, labels, chances = simulate_images(level, noise, per_class)
         return Animals(X, labels, has, V, chances)
-    found = load_images(images, level.classes, root, per_class=per_class, seed=seed)
-    return Animals(found.features, found.labels, has, V)
+    loaded = load_images(images, level.classes, root, per_class=per_class, seed=seed)
+    return Animals(loaded.features, loaded.labels, has, V)
 
 
 def simulate_images(

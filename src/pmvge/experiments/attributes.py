@@ -161,14 +161,20 @@ class AttributeRanking(Comparison):
         self, entry: Entry, settings: Mapping[str, Any], repetition: int, part: Part
     ) -> Score:
         """Return the mean average precision of the ranked attributes over the query images."""
+        case, animals, split, chosen, seed = self.fit_inputs(entry, settings, repetition, part)
+        ranked, seconds = self.rank(entry.method, chosen, animals, case, split, seed)
+        truth = animals.has[animals.labels[split.query]]
+        return Score({AP.name: float(average_precisions(truth, ranked).mean())}, seconds)
+
+    def fit_inputs(
+        self, entry: Entry, settings: Mapping[str, Any], repetition: int, part: Part
+    ) -> tuple[Case, Animals, Split, dict[str, Any], int]:
+        """Return the case, data, split, settings and seed of one fit."""
         case = self.rows[entry.label][1]
         animals = self.animals(case.noise)
         split = self.split(animals, case, repetition, part)
         chosen = {name: value for name, value in settings.items() if name != "case"}
-        seed = self.fit_seed(case.setting, repetition, part)
-        ranked, seconds = self.rank(entry.method, chosen, animals, case, split, seed)
-        truth = animals.has[animals.labels[split.query]]
-        return Score({AP.name: float(average_precisions(truth, ranked).mean())}, seconds)
+        return case, animals, split, chosen, self.fit_seed(case.setting, repetition, part)
 
     def rank(
         self,
@@ -251,7 +257,7 @@ class AttributeRanking(Comparison):
         return Summary([scores.table(self._caption(self.recipe.title))], scores.plots(), goals)
 
     def _caption(self, caption: str) -> str:
-        """Add "simulated images" to a caption where it applies."""
+        """Return a caption, with "(simulated images)" added if the images are simulated."""
         if not self.recipe.simulated or "simulated" in caption:
             return caption
         return f"{caption} (simulated images)"

@@ -85,9 +85,8 @@ class Experiment(ABC):
             choose("option", key, self.options, f"recipe {recipe.name!r}")
         self.recipe = recipe
         self.data = data  # the data folder; None: the default folder
-        self.workspace = (
-            workspace  # folder for unfinished searches and cached fits; None: not stored
-        )
+        # The folder for unfinished searches and cached fits; None: they are not stored.
+        self.workspace = workspace
         self.settings: dict[str, Any] = {**self.options, **recipe.options}
 
     @abstractmethod
@@ -103,7 +102,7 @@ class Experiment(ABC):
 
     @cached_property
     def identity(self) -> list[Any]:
-        """What all jobs depend on besides the recipe: options, data, and package version."""
+        """Return the inputs of all jobs besides the recipe: options, data, and package version."""
         used = {
             name: value for name, value in self.settings.items() if name not in self.summary_options
         }

@@ -61,14 +61,13 @@ class WeakSignals(Experiment):
         ]
 
     def run(self, job: Job) -> Result:
-        """Compare both solutions at every strength."""
+        """Return the angles and distances between both solutions at every strength."""
         started = time.perf_counter()
         n, seed = int(job.row.split()[0]), [self.recipe.seed, int(job.column)]
         rng = np.random.default_rng([*seed, n])
         p, K = self.settings["columns"], self.settings["n_components"]
-        X = rng.exponential(
-            size=(n, p)
-        )  # skewed: for normal vectors the solutions agree even for strong signals
+        # Skewed: for normal vectors the solutions agree even for strong signals.
+        X = rng.exponential(size=(n, p))
         X -= X.mean(axis=0)
         psi = np.linalg.qr(rng.normal(size=(p, K)))[0] * np.linspace(1.0, 0.8, K)
         start = rng.normal(size=(p, K))

@@ -158,7 +158,7 @@ def _add_multi_step_links(graph: MultiViewGraph, steps: int | None) -> MultiView
 
 
 def scaled(train: Array, evaluate: Array, unit: bool) -> tuple[Array, Array]:
-    """Scale all rows to length 1, or divide them by one number: the entries' mean square is 1.
+    """Return rows scaled to length 1, or divided by the root mean square of the training entries.
 
     LIBLINEAR's penalty depends on the scale of vectors, which differs between methods.
     """

@@ -74,7 +74,7 @@ class Comparison(Experiment):
         return isinstance(result, dict) and needed <= set(result)
 
     def run(self, job: Job) -> Result:
-        """Choose settings, then fit and score once; if training diverges, return the reason."""
+        """Return the scores of one fit with chosen settings; if training diverges, the reason."""
         entry, repetition = self.recipe.entry(job.row), int(job.column)
         chosen: dict[str, Any] = {}
         tried: list[Any] = []
@@ -115,9 +115,11 @@ class Comparison(Experiment):
         return self.tune(entry, repetition)
 
     def tune(self, entry: Entry, repetition: int) -> tuple[dict[str, Any], list[Any]]:
-        """Search settings on the validation part, starting with the first value of each list.
+        """Return the best settings on the validation part, and all trials.
 
-        Raises DivergedError if training diverges in all trials.
+        The first trial has the first value of each list.
+
+        Raise DivergedError if training diverges in all trials.
         """
         optuna = load_optuna()
         with quiet(optuna):
@@ -142,7 +144,10 @@ class Comparison(Experiment):
                 [t.user_attrs["settings"], t.value] for t in study.trials if t.value is not None
             ]
         if not tried:
-            raise DivergedError(f"{entry.label}: training diverged with all settings tried")
+            raise DivergedError(
+                f"{entry.label}: training diverged with all settings tried; use smaller "
+                "learning rates in the recipe"
+            )
         best = max(tried, key=lambda pair: pair[1])[0]
         return {**entry.settings, **best}, tried
 

@@ -19,14 +19,13 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from plotly.graph_objects import Figure
 from torch import nn
 
-from pmvge.experiments.base import Experiment, Goal, Job, Plot, Result, Summary, Table
+from pmvge.experiments.base import Experiment, Job, Result, Summary
+from pmvge.experiments.consistency_tables import summarize_by_size
 from pmvge.graph import MultiViewGraph, Pair
 from pmvge.likelihoods import log_likelihood
 from pmvge.model import PMvGE
-from pmvge.pages import HUES
 from pmvge.simulation import simulate
 
 Array = NDArray[np.float64]
@@ -77,7 +76,7 @@ class Consistency(Experiment):
         }
 
     def run(self, job: Job) -> Result:
-        """Draw a graph, fit a model, and compare it with the truth."""
+        """Return the errors and likelihoods of a model fitted to a graph drawn from the truth."""
         started = time.perf_counter()
         pairs, psi, alpha = DESIGNS[job.row], self.truth(), self.settings["alpha"]
         n, repetition = (int(text) for text in job.column.split(" nodes, "))
@@ -89,13 +88,13 @@ class Consistency(Experiment):
         encoders = {view: Map(psi[view]) for view in views}
         graph = simulate(X, encoders, dict.fromkeys(pairs, alpha), rng, draw="links")
         model = self.fit(graph, rng)
-        found = {view: psi_of(model, view) for view in views}
+        psi_hat = {view: psi_of(model, view) for view in views}
         log_alpha = dict.fromkeys(graph.links, math.log(alpha))
         Y = {view: X[view] @ psi[view] for view in views}
         return {
             "links": graph.n_links,
-            "error": self.error(psi, found, {p: model.log_alpha_of(*p) for p in pairs}),
-            "missing": self.error(psi, found, {MISSING: math.log(alpha)})
+            "error": self.error(psi, psi_hat, {p: model.log_alpha_of(*p) for p in pairs}),
+            "missing": self.error(psi, psi_hat, {MISSING: math.log(alpha)})
             if MISSING[1] in views
             else None,
             "estimate": model.log_likelihood(graph) / graph.n_terms,
@@ -108,7 +107,7 @@ class Consistency(Experiment):
         }
 
     def fit(self, graph: MultiViewGraph, rng: np.random.Generator) -> PMvGE:
-        """Maximize the likelihood: the best of several starts on a part, then on larger parts."""
+        """Return a maximum likelihood fit: the best of several starts, then on larger parts."""
         (nodes, steps, rate), *stages = self.settings["stages"]
         part, K = self._first(graph, nodes), self.settings["n_components"]
         starts = [
@@ -147,116 +146,29 @@ class Consistency(Experiment):
             progress=False,
         ).fit(graph)
 
-    def error(self, psi: Maps, found: Maps, log_alpha: Mapping[Pair, float]) -> float:
+    def error(self, psi: Maps, psi_hat: Maps, log_alpha: Mapping[Pair, float]) -> float:
         r"""Return the RMS of :math:`\log\hat\mu - \log\mu_*` over pairs of new entities."""
         rng = np.random.default_rng([self.recipe.seed, 2])
         squares = []
         for a, b in log_alpha:
             left, right = (draw(rng, self.settings["fresh"], view) for view in (a, b))
-            g_hat = (left @ found[a]) @ (right @ found[b]).T
+            g_hat = (left @ psi_hat[a]) @ (right @ psi_hat[b]).T
             g = (left @ psi[a]) @ (right @ psi[b]).T
             gap = g_hat - g + log_alpha[a, b] - math.log(self.settings["alpha"])
             squares.append(np.mean(gap**2))
         return math.sqrt(np.mean(squares))
 
-    # -- summary ----------------------------------------------------------------------------
-
     def summarize(self, results: Mapping[Job, Result]) -> Summary:
         """Return errors against n with slopes, and the likelihood with its expectation."""
-        rows, goals = [], []
-        errors, likelihoods = Figure(), Figure()
-        for color, design in zip(HUES, DESIGNS, strict=False):
-            by_size = self._by_size(results, design)
-            if not by_size:
-                continue
-            sizes, median = list(by_size), [_median(r, "error") for r in by_size.values()]
-            slope = slope_of(sizes, median)
-            for n, found in by_size.items():
-                gaps = [abs(r["estimate"] - r["expected"]) for r in found]
-                missing = f"{_median(found, 'missing'):.4f}" if found[0]["missing"] else ""
-                rows.append(
-                    [design, f"{n:,}", f"{_median(found, 'links'):,.0f}"]
-                    + [f"{_median(found, 'error'):.4f}", missing]
-                    + [f"{_median(found, key):.5f}" for key in ("estimate", "truth", "expected")]
-                    + [f"{np.median(gaps):.5f}"]
-                )
-            _points(errors, design, color, by_size, "error", "circle")
-            errors.add_scatter(
-                x=sizes, y=median, line={"color": color}, name=f"{design}: slope {slope:.2f}"
-            )
-            for key, symbol in (("estimate", "circle"), ("truth", "x")):
-                name = f"{design}: of the {key}"
-                _points(likelihoods, name, color, by_size, key, symbol, legend=True)
-            likelihoods.add_scatter(
-                x=sizes,
-                y=[_median(found, "expected") for found in by_size.values()],
-                line={"color": color, "dash": "dash"},
-                mode="lines",
-                name=f"{design}: expectation",
-            )
-            goals += self._goals(design, by_size, slope)
-        repetitions = f"medians of {self.recipe.repetitions} graphs"
-        caption = f"Error of log μ̂ and the likelihood of a pair term, {repetitions}"
-        columns = ["design", "entities", "links", "error of log μ̂", "of the missing pair's g"]
-        columns += ["ℓₙ/|Iₙ| of the estimate", "of the truth", "expectation", "distance"]
-        ticks = self.settings["sizes"]
-        axis = {"title": "entities n", "type": "log", "tickvals": ticks}
-        axis["ticktext"] = [f"{n:,}" for n in ticks]
-        errors.update_layout(
-            template="plotly_white",
-            xaxis=axis,
-            yaxis={"title": "root mean square error of log μ̂", "type": "log", "dtick": 1},
-        )
-        likelihoods.update_layout(
-            template="plotly_white", xaxis=axis, yaxis={"title": "log-likelihood per pair term"}
-        )
-        plots = [
-            Plot(
-                "The estimate converges to the truth: root mean square of log μ̂ - log μ* over "
-                "pairs of new entities. Points are graphs, lines join the medians. The weights of "
-                "n² pairs determine a fixed number of parameters, so the expected slope is -1; the "
-                "theorem gives no rate.",
-                errors,
-            ),
-            Plot(
-                "ℓₙ/|Iₙ| of the estimate (circles) and of the truth (crosses) both converge to the "
-                "expectation under the truth (dashed). On each graph the value of the estimate is "
-                "larger, because it maximizes the likelihood.",
-                likelihoods,
-            ),
-        ]
-        return Summary([Table(caption, columns, rows)], plots if rows else [], goals)
+        by_design = {design: self._by_size(results, design) for design in DESIGNS}
+        return summarize_by_size(by_design, self.settings["sizes"], self.recipe.repetitions)
 
     def _by_size(self, results: Mapping[Job, Result], design: str) -> dict[int, list[Result]]:
-        found: dict[int, list[Result]] = {}
+        by_size: dict[int, list[Result]] = {}
         for job in self.jobs():
             if job.row == design and job in results:
-                found.setdefault(int(job.column.split()[0]), []).append(results[job])
-        return found
-
-    def _goals(self, design: str, by_size: Mapping[int, list[Result]], slope: float) -> list[Goal]:
-        median = [_median(found, "error") for found in by_size.values()]
-        if len(median) < len(self.settings["sizes"]):
-            return []
-        sizes = f"{min(by_size):,} to {max(by_size):,} entities"
-        gaps = [
-            float(np.median([abs(r["estimate"] - r["expected"]) for r in found]))
-            for found in by_size.values()
-        ]
-        return [
-            Goal(
-                f"{design}: error of log μ̂ from {sizes}",
-                "decreases with every size",
-                f"{median[0]:.3f} to {median[-1]:.4f}, slope {slope:.2f}",
-                all(np.diff(median) < 0),
-            ),
-            Goal(
-                f"{design}: distance of ℓₙ/|Iₙ| from its expectation, {sizes}",
-                "decreases",
-                f"{gaps[0]:.4f} to {gaps[-1]:.5f}",
-                gaps[-1] < gaps[0],
-            ),
-        ]
+                by_size.setdefault(int(job.column.split()[0]), []).append(results[job])
+        return by_size
 
 
 class Map(nn.Linear):
@@ -290,33 +202,3 @@ def expected_term(psi: Array, psi_other: Array, alpha: float, draws: int = 50_00
     M = np.prod(np.sinh(v) / v, axis=1)
     g = np.sum(v / np.tanh(v) - 1, axis=1)
     return float(alpha * np.mean(M * (math.log(alpha) - 1 + g)))
-
-
-def slope_of(sizes: list[int], errors: list[float]) -> float:
-    """Return the slope of a line through the errors on log-log axes; NaN for one size."""
-    if len(sizes) < 2:
-        return math.nan
-    return float(np.polyfit(np.log(sizes), np.log(errors), 1)[0])
-
-
-def _median(results: list[Result], key: str) -> float:
-    return float(np.median([result[key] for result in results]))
-
-
-def _points(
-    figure: Figure,
-    name: str,
-    color: str,
-    by_size: Mapping[int, list[Result]],
-    key: str,
-    symbol: str,
-    legend: bool = False,
-) -> None:
-    figure.add_scatter(
-        x=[n for n, found in by_size.items() for _ in found],
-        y=[result[key] for found in by_size.values() for result in found],
-        mode="markers",
-        marker={"color": color, "symbol": symbol, "size": 8, "opacity": 0.7},
-        name=name,
-        showlegend=legend,
-    )

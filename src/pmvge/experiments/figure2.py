@@ -62,7 +62,7 @@ class Figure2(Experiment):
         ]
 
     def run(self, job: Job) -> Result:
-        """Fit one network and compare its similarity with the truth."""
+        """Return the errors of the similarity that one network learns."""
         started = time.perf_counter()
         M, n = self.settings["half_width"], self.settings["n_nodes"]
         K, repetition = int(job.row.removeprefix("K = ")), int(job.column)
@@ -125,9 +125,9 @@ class Figure2(Experiment):
         by_K = dict(sorted(by_K.items()))
         rows = [
             [str(K)]
-            + [f"{_median(found, name, kind):.4f}" for name in MEASURES for kind in ("mean", "sup")]
-            + [f"{np.median([r['seconds'] for r in found]):.0f}"]
-            for K, found in by_K.items()
+            + [f"{_median(fits, name, kind):.4f}" for name in MEASURES for kind in ("mean", "sup")]
+            + [f"{np.median([r['seconds'] for r in fits]):.0f}"]
+            for K, fits in by_K.items()
         ]
         columns = ["K", *[label for labels in MEASURES.values() for label in labels], "seconds"]
         caption = (
@@ -187,7 +187,7 @@ class Figure2(Experiment):
             ("box", "sup", "largest, pairs of new data vectors", HUES[1], "dot"),
         ]
         for name, kind, label, color, dash in curves:
-            values = [[r[name][kind] for r in found] for found in by_K.values()]
+            values = [[r[name][kind] for r in fits] for fits in by_K.values()]
             middle = [float(np.median(v)) for v in values]
             figure.add_scatter(
                 x=list(by_K),

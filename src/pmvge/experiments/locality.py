@@ -32,11 +32,8 @@ class Locality(AttributeRanking):
         self, entry: Entry, settings: Mapping[str, Any], repetition: int, part: Part
     ) -> Score:
         """Return the rank correlation of each view."""
-        case = self.rows[entry.label][1]
-        animals = self.animals(case.noise)
-        split = self.split(animals, case, repetition, part)
-        chosen = {name: value for name, value in settings.items() if name != "case"}
-        seed, started = self.fit_seed(case.setting, repetition, part), time.perf_counter()
+        case, animals, split, chosen, seed = self.fit_inputs(entry, settings, repetition, part)
+        started = time.perf_counter()
         model, X = self.fitted(entry.method, chosen, animals, case, split.fit, seed)
         seconds = time.perf_counter() - started
         correlations = {

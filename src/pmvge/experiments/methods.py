@@ -12,7 +12,7 @@ from pmvge import baselines
 from pmvge.errors import choose
 from pmvge.model import PMvGE
 
-# The methods of the paper's table 1, in its order, and those that only its text mentions.
+# The methods of the paper's table 1, in its order, those that only its text mentions, and others.
 TABLE = (
     "CCA", "DCCA", "MCCA", "SGE", "LINE", "LPP", "CvGE", "CDMCA", "DeepWalk", "SBM", "GCN",
     "GraphSAGE", "IDW", "PMvGE",
@@ -21,9 +21,11 @@ IN_TEXT = (
     "KernelCCA", "HIMFAC", "FactorizationMachine", "Node2Vec", "GNN", "ChebNet", "Isomap", "LLE",
     "MDS",
 )  # fmt: skip
+OTHERS: tuple[str, ...] = ()
 FLAGS = ("many_to_many", "nonlinear", "inductive", "likelihood_based")
 METHODS: dict[str, type[Any]] = {
-    name: PMvGE if name == "PMvGE" else getattr(baselines, name) for name in (*TABLE, *IN_TEXT)
+    name: PMvGE if name == "PMvGE" else getattr(baselines, name)
+    for name in (*TABLE, *IN_TEXT, *OTHERS)
 }
 
 

@@ -1,7 +1,7 @@
 """Recipes: TOML files that define experiments.
 
 A recipe names the experiment, its options, the methods with their settings and search spaces, and
-the paper's numbers. Notes say what the paper leaves open and what was chosen.
+the paper's numbers. Its notes list choices that the paper does not specify.
 """
 
 from __future__ import annotations
@@ -86,14 +86,14 @@ ROW: dict[str, tuple[type, ...]] = {
 
 def recipe_names() -> list[str]:
     """Return the names of the recipes in the package."""
-    found = [Path(file.name) for file in HOME.iterdir()]
-    return sorted(path.stem for path in found if path.suffix == ".toml")
+    files = [Path(file.name) for file in HOME.iterdir()]
+    return sorted(path.stem for path in files if path.suffix == ".toml")
 
 
 def load_recipe(name: str) -> Recipe:
     """Return a recipe of the package with its tuned settings.
 
-    Raises ParameterError if the name is unknown.
+    Raise ParameterError if the name is unknown.
     """
     choose("experiment", name, recipe_names())
     recipe = parse(name, (HOME / f"{name}.toml").read_text(encoding="utf-8"))
@@ -106,7 +106,7 @@ def load_recipe(name: str) -> Recipe:
 def parse(name: str, text: str) -> Recipe:
     """Return a recipe from the text of its file.
 
-    Raises InputError or ParameterError, with the position of the fault.
+    Raise InputError or ParameterError, which name the key that is not valid.
     """
     try:
         content = parse_toml(text)
@@ -125,7 +125,10 @@ def parse(name: str, text: str) -> Recipe:
                     f"got {short(value)}"
                 )
         if row.get("search") and content.get("trials", 0) < 1:
-            raise InputError(f"{where}: methods[{k}]: search: expected trials >= 1 in the recipe")
+            raise InputError(
+                f"{where}: methods[{k}]: search: expected trials >= 1 in the recipe, "
+                f"got {content.get('trials', 0)}"
+            )
         for setting, values in row.get("search", {}).items():
             if not isinstance(values, list) or not values:
                 raise InputError(

@@ -33,7 +33,7 @@ class ExperimentReport:
 
 
 def read_experiment_report(experiment: Experiment, folder: Path) -> ExperimentReport:
-    """Summarize the results in an experiment's folder; jobs may be missing."""
+    """Return the report of the results in an experiment's folder; jobs may be missing."""
     recipe, jobs = experiment.recipe, read_jobs(experiment, folder)
     searched = any(entry.search for entry in recipe.methods) and not recipe.tuned
     command = f"pmvge reproduce {recipe.name}" + (" --tune" if searched else "")
@@ -53,7 +53,7 @@ def _versions(job: Mapping[str, Any]) -> str:
 
 
 def write_experiment_reports(folder: Path, reports: Sequence[ExperimentReport], title: str) -> None:
-    """Write ``table.md`` and ``index.html`` to a folder."""
+    """Write ``table.md`` and ``index.html`` to a folder; raise StorageError if that fails."""
     text = "\n".join(map(to_markdown, reports))
     page = to_html(reports, title)
     replace_file(folder / "table.md", lambda path: path.write_text(text, encoding="utf-8"))

@@ -222,7 +222,7 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def made_with() -> Mapping[str, Any]:
-    """Return the versions of libraries, and the machine."""
+    """Return the versions of libraries, and the system, processor and number of cores."""
     versions = {}
     for library in LIBRARIES:
         try:

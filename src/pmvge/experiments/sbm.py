@@ -52,7 +52,7 @@ class StochasticBlockModel(Experiment):
         ]
 
     def run(self, job: Job) -> Result:
-        """Fit all models to one graph."""
+        """Return the distances of all models' densities from the truth and from the estimate."""
         started = time.perf_counter()
         rng = np.random.default_rng(
             [self.recipe.seed, list(MODELS).index(job.row), int(job.column)]

@@ -9,7 +9,7 @@ from pmvge.graph.features import (
     is_mapped,
     row_shape,
 )
-from pmvge.graph.ids import Ids, as_ids, check_ids, find_ids, trained_positions
+from pmvge.graph.ids import Ids, as_ids, as_input_ids, check_ids, find_ids, trained_positions
 from pmvge.graph.link_tables import parse_links
 from pmvge.graph.links import Links, Pair, canonical, compact_weights, merge_links
 from pmvge.graph.multi_view_graph import MultiViewGraph
@@ -37,6 +37,7 @@ __all__ = [
     "WalkSampler",
     "all_finite",
     "as_ids",
+    "as_input_ids",
     "canonical",
     "check_features",
     "check_ids",

@@ -28,7 +28,7 @@ def check_features(
 ) -> Features:
     """Return X as a read-only numeric array or canonical CSR matrix with finite entries.
 
-    Raise ``error`` if it is neither. ``first`` is the number of X's first row, for messages.
+    Raise ``error`` if X is not valid. ``first`` is the number of X's first row, for messages.
     """
     if isinstance(X, torch.Tensor):
         X = X.detach().cpu()
@@ -43,7 +43,10 @@ def check_features(
 
 
 def check_rows(view: str, X: Any, shape: tuple[int, ...], *, first: int = 0) -> Features:
-    """Check new rows of a view, numbered from ``first``, against the row shape in training."""
+    """Return new rows of a view, numbered from ``first``, after checking them.
+
+    Raise InputError if they are not valid, or do not have the row shape of training.
+    """
     checked = check_features(f"view {view!r}", X, InputError, first=first)
     if row_shape(checked) != shape:
         raise InputError(f"view {view!r}: expected rows of shape {shape}, got {row_shape(checked)}")
@@ -142,7 +145,7 @@ def scan(X: Features) -> Iterator[tuple[int, NDArray[Any]]]:
 
 
 def is_mapped(X: Features) -> bool:
-    """Return whether the memory is a mapped file, where gathering rows may wait for a disk."""
+    """Return whether the features are in a memory-mapped file, so that reading rows may be slow."""
     arrays = [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
     return any(isinstance(_bases(array)[-1], mmap.mmap) for array in arrays)
 

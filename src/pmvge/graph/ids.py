@@ -16,7 +16,7 @@ _TOO_LARGE = "integer ids must fit in 64 signed bits"
 def check_ids(where: str, ids: Any, n: int) -> Ids:
     """Return ``ids`` as a read-only array of ``n`` distinct integers or strings.
 
-    None gives ``0..n-1``. Raise GraphError if ids repeat or are not ``n``.
+    None gives ``0..n-1``. Raise GraphError if ids are not valid, repeat, or are not ``n``.
     """
     if ids is None:
         array: Ids = np.arange(n)
@@ -36,7 +36,10 @@ def check_ids(where: str, ids: Any, n: int) -> Ids:
 
 
 def as_ids(where: str, ids: Any) -> Ids:
-    """Return a new 1-d array of int64 or unicode ids from a list-like of one kind."""
+    """Return a new 1-d array of int64 or unicode ids from a list-like of integers or of strings.
+
+    Raise GraphError, which starts with ``where``, for anything else.
+    """
     try:
         given = ids if isinstance(ids, np.ndarray) else list(ids)
         array = np.array(given)
@@ -48,7 +51,7 @@ def as_ids(where: str, ids: Any) -> Ids:
         raise GraphError(f"{where}: expected a 1-d list of ids, got shape {array.shape}")
     if array.dtype.kind in "iu":
         if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
-            raise GraphError(f"{where}: {_TOO_LARGE}")
+            raise GraphError(f"{where}: {_TOO_LARGE}, got {array.max()}")
         return array.astype(np.int64)
     if array.dtype.kind == "U" or array.size == 0:
         return array
@@ -69,7 +72,8 @@ def _from_objects(where: str, objects: NDArray[Any]) -> Ids:
         try:
             return objects.astype(np.int64)
         except OverflowError as error:
-            raise GraphError(f"{where}: {_TOO_LARGE}") from error
+            largest = max(objects.ravel().tolist(), key=abs)
+            raise GraphError(f"{where}: {_TOO_LARGE}, got {short(largest)}") from error
     names = ", ".join(sorted(kind.__name__ for kind in kinds))
     raise GraphError(f"{where}: ids must be all integers or all strings, got {names}")
 
@@ -84,20 +88,25 @@ def find_ids(ids: Ids, wanted: Ids) -> NDArray[np.int64]:
     return np.where(ids[position] == wanted, position, -1).astype(np.int64)
 
 
+def as_input_ids(where: str, ids: Any) -> Ids:
+    """Return one id, or several, as :func:`as_ids` does; raise InputError if they are not valid."""
+    try:
+        return as_ids(where, [ids] if np.isscalar(ids) else ids)
+    except GraphError as error:
+        raise InputError(str(error)) from error
+
+
 def trained_positions(view: str, ids: Ids, wanted: Any) -> NDArray[np.int64]:
     """Return the positions of ``wanted`` (one id or several) in a featureless view's training ids.
 
-    Raise NotInductive if an id was not in training.
+    Raise NotInductive if an id was not in training, and InputError if ids are not valid.
     """
-    try:
-        given = as_ids(f"view {view!r}: ids", [wanted] if np.isscalar(wanted) else wanted)
-    except GraphError as error:
-        raise InputError(str(error)) from error
+    given = as_input_ids(f"view {view!r}: ids", wanted)
     positions = find_ids(ids, given)
     if (positions < 0).any():
         unseen = given[positions < 0]
         raise NotInductive(
             f"view {view!r} has no features, so only ids from training can be embedded; "
-            f"{len(unseen)} are not among them, such as {short(unseen[0].item())}"
+            f"got {len(unseen)} unknown, such as {short(unseen[0].item())}"
         )
     return positions

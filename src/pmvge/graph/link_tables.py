@@ -37,6 +37,9 @@ def parse_links(
     Sorting takes, with its result, 16 bytes a link in addition to the input if weights are equal,
     32 if they differ, and 40 if entries are repeated. Links within a view that are not all given
     as row < column are then sorted a second time, with the first result as the input.
+
+    Raise GraphError, which starts with ``where``, if positions or weights are not valid, if an
+    entity is linked to itself, or if ``symmetrize`` is needed.
     """
     rows, cols, weights = _read(where, table, shape)
     _check_weights(where, rows, cols, weights)
@@ -64,7 +67,8 @@ def parse_links(
         finite = np.isfinite(links.total)
     if not finite:
         raise GraphError(
-            f"{where}: expected a finite total weight, but the weights overflow float64"
+            f"{where}: expected a finite total weight, got a sum that overflows float64; scale the "
+            "weights down"
         )
     return links
 
@@ -76,10 +80,10 @@ def _count_bad(bad: Callable[..., Any], *columns: NDArray[Any]) -> tuple[int, in
     if repeated and not bad(*(column[:1] for column in columns)).any():
         return count, first
     for part in chunks(len(columns[0])):
-        found = np.flatnonzero(bad(*(column[part] for column in columns)))
-        if len(found) and not count:
-            first = part.start + int(found[0])
-        count += len(found)
+        positions = np.flatnonzero(bad(*(column[part] for column in columns)))
+        if len(positions) and not count:
+            first = part.start + int(positions[0])
+        count += len(positions)
     return count, first
 
 

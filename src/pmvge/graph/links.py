@@ -135,7 +135,7 @@ def _repeated(weight: NDArray[np.float64], n: int) -> NDArray[np.float64]:
 
 
 def chunks(n: int) -> Iterator[slice]:
-    """Return slices of at most ``CHUNK`` out of n links."""
+    """Return slices of at most ``CHUNK`` links that cover n links."""
     return (slice(start, min(start + CHUNK, n)) for start in range(0, n, CHUNK))
 
 

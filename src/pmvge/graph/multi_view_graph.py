@@ -175,7 +175,8 @@ class MultiViewGraph:
 
     def _describe(self) -> Iterator[str]:
         yield (
-            f"MultiViewGraph: {len(self._sizes)} views, {self.n_nodes:,} entities, "
+            f"MultiViewGraph: {len(self._sizes)} view{'s' if len(self._sizes) > 1 else ''}, "
+            f"{self.n_nodes:,} entities, "
             f"{self.n_links:,} links"
         )
         labels = {pair: f"{pair[0]} - {pair[1]}" for pair in self._links}
@@ -210,7 +211,8 @@ class MultiViewGraph:
         """Return the graph of some entities of each view, and the links among them.
 
         ``nodes`` gives positions or a boolean mask for each view; other views are kept in full.
-        Observed view pairs stay observed, even if none of their links is left.
+        Observed view pairs stay observed, even if none of their links is left. Raise GraphError if
+        a view is unknown, or if positions are not valid.
         """
         if not isinstance(nodes, Mapping):
             raise GraphError(f"subgraph: expected {{view: rows}}, got {type(nodes).__name__}")
@@ -243,7 +245,10 @@ class MultiViewGraph:
                 raise GraphError(f"{where}: expected a mask of {n} values, got shape {index.shape}")
             index = np.flatnonzero(index)
         if index.ndim != 1 or index.size == 0 or index.dtype.kind not in "iu":
-            raise GraphError(f"{where}: expected a non-empty list of positions, or a mask")
+            raise GraphError(
+                f"{where}: expected a non-empty list of positions, or a mask, got "
+                f"{index.dtype} values of shape {index.shape}"
+            )
         if index.min() < 0 or index.max() >= n:
             raise GraphError(
                 f"{where}: positions must lie in 0..{n - 1}, got {index.min()} to {index.max()}"
@@ -259,8 +264,22 @@ class MultiViewGraph:
         return to_networkx(self)
 
     @classmethod
-    def from_networkx(cls, network: networkx.Graph, **attributes: Any) -> MultiViewGraph:
-        """Return a graph from networkx: see :func:`pmvge.interop.from_networkx`."""
+    def from_networkx(
+        cls,
+        network: networkx.Graph,
+        *,
+        view: str = "view",
+        features: str = "x",
+        id: str = "id",
+        weight: str = "weight",
+        pairs: list[Pair] | None = None,
+    ) -> MultiViewGraph:
+        """Return a graph from an undirected networkx graph.
+
+        The parameters name the attributes to read: see :func:`pmvge.interop.from_networkx`.
+        """
         from pmvge.interop import from_networkx
 
-        return from_networkx(network, **attributes)
+        return from_networkx(
+            network, view=view, features=features, id=id, weight=weight, pairs=pairs
+        )

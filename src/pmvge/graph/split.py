@@ -17,7 +17,8 @@ def hold_out_links(
 ) -> tuple[MultiViewGraph, MultiViewGraph]:
     """Split the links of every view pair at random and return (kept, held out) graphs.
 
-    Both graphs have all entities. Each view pair keeps at least one of its links.
+    Both graphs have all entities. Each view pair keeps at least one of its links. Raise
+    ParameterError unless ``fraction`` is between 0 and 1.
     """
     if not 0 < fraction < 1:
         raise ParameterError(
@@ -54,10 +55,11 @@ class NodeSplit:
 def hold_out_nodes(
     graph: MultiViewGraph, fractions: Mapping[str, float], rng: np.random.Generator
 ) -> NodeSplit:
-    """Hold out a fraction of the entities of each view in ``fractions``.
+    """Hold out a fraction of the entities of each view in ``fractions``, and return both graphs.
 
     The training graph has the links among training entities, the test graph those among test
-    entities. Views that are not in ``fractions`` are complete in both.
+    entities. Views that are not in ``fractions`` are complete in both. Raise ParameterError if a
+    view is unknown, or if a fraction leaves no training or no test entity.
     """
     train, test = {}, {}
     for view in sorted(fractions):
@@ -67,7 +69,7 @@ def hold_out_nodes(
         if not 0 < n_test < n:
             raise ParameterError(
                 f"view {view!r}: holding out {fractions[view]!r} of {n} entities leaves one side "
-                "empty"
+                "empty: expected a fraction in (0, 1), of at least one entity and not of all"
             )
         order = rng.permutation(n)
         test[view], train[view] = np.sort(order[:n_test]), np.sort(order[n_test:])

@@ -15,9 +15,13 @@ from pmvge.graph.links import Pair
 def check_views(
     views: Mapping[str, Any],
 ) -> tuple[dict[str, int], dict[str, Features | None]]:
-    """Return the sizes and the checked features of views, in the order of their names."""
+    """Return the sizes and the checked features of views, in the order of their names.
+
+    Raise GraphError if a name, or the features of a view, are not valid.
+    """
     if not isinstance(views, Mapping) or not views:
-        raise GraphError("views: expected {name: rows} with at least one view")
+        got = "none" if isinstance(views, Mapping) else type(views).__name__
+        raise GraphError(f"views: expected {{name: rows}} with at least one view, got {got}")
     for name in views:
         if not isinstance(name, str) or not name:
             raise GraphError(f"views: names must be non-empty strings, got {name!r}")

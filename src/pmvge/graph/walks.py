@@ -12,10 +12,10 @@ MAX_OUTCOMES = 1 << 20  # outcomes of exact steps held at once, if they are of s
 
 
 class WalkSampler:
-    r"""A sampler of walks whose step from node :math:`v` to :math:`x` has a weighted probability.
+    r"""A sampler of random walks, with steps of first order or of second order (node2vec).
 
-    The probability of a first-order step is proportional to :math:`w_{vx}`. That of a second-order
-    step (node2vec) also depends on the previous node t, and is proportional to
+    The probability of a first-order step from node v to x is proportional to :math:`w_{vx}`. That
+    of a second-order step also depends on the previous node t, and is proportional to
     :math:`a_{tx} w_{vx}` with
 
     .. math::
@@ -51,60 +51,60 @@ class WalkSampler:
         walks = np.empty((len(starts), length), np.int64)
         walks[:, 0] = starts
         for k in range(1, length):
-            here = walks[:, k - 1]
+            current = walks[:, k - 1]
             if self._biased and k > 1:
-                walks[:, k] = self._biased_step(walks[:, k - 2], here, rng)
+                walks[:, k] = self._biased_step(walks[:, k - 2], current, rng)
             else:
-                walks[:, k] = self._step(here, rng)
+                walks[:, k] = self._step(current, rng)
         return walks
 
-    def _step(self, here: Index, rng: np.random.Generator) -> Index:
-        there = here.copy()
-        moving = np.flatnonzero(self._start[here + 1] > self._start[here])
-        start, stop = self._start[here[moving]], self._start[here[moving] + 1]
+    def _step(self, current: Index, rng: np.random.Generator) -> Index:
+        target = current.copy()
+        moving = np.flatnonzero(self._start[current + 1] > self._start[current])
+        start, stop = self._start[current[moving]], self._start[current[moving] + 1]
         link = draw_between(self._cumulative, start, stop, rng)
-        there[moving] = self._columns[link]
-        return there
+        target[moving] = self._columns[link]
+        return target
 
-    def _biased_step(self, before: Index, here: Index, rng: np.random.Generator) -> Index:
-        """Draw by rejection: accept a first-order step with probability a / max a."""
-        there = here.copy()
-        open_ = np.flatnonzero(self._start[here + 1] > self._start[here])
+    def _biased_step(self, previous: Index, current: Index, rng: np.random.Generator) -> Index:
+        """Draw second-order steps: accept first-order steps with probability a / max a."""
+        target = current.copy()
+        pending = np.flatnonzero(self._start[current + 1] > self._start[current])
         for _ in range(MAX_PROPOSALS):
-            if not len(open_):
-                return there
-            proposed = self._step(here[open_], rng)
-            accepted = rng.random(len(open_)) * self._factors.max() < self._bias(
-                before[open_], proposed
+            if not len(pending):
+                return target
+            proposed = self._step(current[pending], rng)
+            accepted = rng.random(len(pending)) * self._factors.max() < self._bias(
+                previous[pending], proposed
             )
-            there[open_[accepted]] = proposed[accepted]
-            open_ = open_[~accepted]
+            target[pending[accepted]] = proposed[accepted]
+            pending = pending[~accepted]
         # Rejections are independent of the result: the rest may be drawn by any exact method.
-        degree = self._start[here[open_] + 1] - self._start[here[open_]]
+        degree = self._start[current[pending] + 1] - self._start[current[pending]]
         groups = np.cumsum(degree) // MAX_OUTCOMES
         for group in np.unique(groups):
-            part = open_[groups == group]
-            there[part] = self._exact_step(before[part], here[part], rng)
-        return there
+            part = pending[groups == group]
+            target[part] = self._exact_step(previous[part], current[part], rng)
+        return target
 
-    def _exact_step(self, before: Index, here: Index, rng: np.random.Generator) -> Index:
-        """Draw the same step from the weights of all its outcomes."""
-        start = self._start[here]
-        degree = self._start[here + 1] - start
+    def _exact_step(self, previous: Index, current: Index, rng: np.random.Generator) -> Index:
+        """Draw second-order steps from the weights of all their outcomes."""
+        start = self._start[current]
+        degree = self._start[current + 1] - start
         ends = np.cumsum(degree)
-        walk = np.repeat(np.arange(len(here)), degree)
+        walk = np.repeat(np.arange(len(current)), degree)
         link = np.arange(ends[-1]) - np.repeat(ends - degree, degree) + start[walk]
         x = self._columns[link]
-        weight = self._bias(before[walk], x) * self._P[link]
+        weight = self._bias(previous[walk], x) * self._P[link]
         weight /= np.bincount(walk, weight)[walk]  # see transition_probabilities
         cumulative = np.concatenate([[0.0], np.cumsum(weight)])
         return np.asarray(x[draw_between(cumulative, ends - degree, ends, rng)])
 
-    def _bias(self, before: Index, there: Index) -> NDArray[np.float64]:
-        key = before * np.int64(self.n) + there
+    def _bias(self, previous: Index, target: Index) -> NDArray[np.float64]:
+        key = previous * np.int64(self.n) + target
         link = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
         linked = (self._keys[link] == key).astype(np.int64)
-        bias: NDArray[np.float64] = self._factors[np.where(before == there, 2, linked)]
+        bias: NDArray[np.float64] = self._factors[np.where(previous == target, 2, linked)]
         return bias
 
 

@@ -53,10 +53,14 @@ def from_networkx(
     without ``id`` has its key as id. An edge without ``weight`` has weight 1; weights of parallel
     edges add up. A view is featureless if none of its nodes has ``features``. ``pairs`` are the
     observed view pairs: by default ``network.graph["pairs"]``, else those that have an edge. Raise
-    GraphError if the network is directed, or if an edge joins a view pair that is not observed.
+    GraphError if the network is directed, if only some nodes of a view have features, or if an edge
+    joins a view pair that is not observed.
     """
     if network.is_directed():
-        raise GraphError("from_networkx: expected an undirected graph; call to_undirected() first")
+        raise GraphError(
+            "from_networkx: expected an undirected graph, got a directed one; "
+            "call to_undirected() first"
+        )
     positions: dict[Hashable, tuple[str, int]] = {}
     members: dict[str, list[Hashable]] = defaultdict(list)
     for key, name in network.nodes(data=view, default="node"):
@@ -79,10 +83,10 @@ def from_networkx(
                     f"between {a!r} and {b!r}"
                 )
             tables[a, b] = ([], [], [])
-        rows_of, cols_of, weights_of = tables[a, b]
-        rows_of.append(i)
-        cols_of.append(j)
-        weights_of.append(w)
+        link_rows, link_cols, weights = tables[a, b]
+        link_rows.append(i)
+        link_cols.append(j)
+        weights.append(w)
     return MultiViewGraph(rows, tables, ids)
 
 
@@ -94,7 +98,8 @@ def _features(network: networkx.Graph, name: str, keys: list[Hashable], attribut
         return len(rows)
     if absent:
         raise GraphError(
-            f"from_networkx: view {name!r}: {absent} of {len(rows)} nodes have no {attribute!r}"
+            f"from_networkx: view {name!r}: {absent} of {len(rows)} nodes have no {attribute!r}; "
+            "give it to all nodes of the view, or to none"
         )
     shapes = {np.shape(row) for row in rows}
     if len(shapes) > 1:

@@ -21,8 +21,8 @@ class BlockObjective:
 
     .. math:: L = \log \frac{\hat Z}{|I_{de}|} - \sum_{\text{links}} \frac{w_{ij}}{W} g_{ij}
 
-    The constant makes L = 0 at g = 0, so that -L is the gain over a constant intensity, in nats per
-    unit of weight.
+    The constant makes L = 0 at g = 0: -L is the gain over a constant intensity, in nats per unit of
+    weight.
     """
 
     def __init__(self, graph: MultiViewGraph) -> None:

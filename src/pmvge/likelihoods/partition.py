@@ -1,9 +1,9 @@
 r"""log Z of a view pair: an exact sum, or an importance-sampled estimate.
 
-Exact sums run over tiles of :math:`g_{ij}` in float64. So neither an n x n array nor a float64 copy
-of all vectors is allocated. Z stays in the log domain.
+Exact sums run over tiles of :math:`g_{ij}` in float64: neither an n x n array nor a float64 copy of
+all vectors is allocated. Z is computed in the log domain.
 
-A sum takes time in proportion to the number of pair terms. ``on_progress`` is called with the
+The time of a sum is proportional to the number of pair terms. ``on_progress`` is called with the
 number of pair terms done and the total.
 """
 
@@ -86,7 +86,7 @@ def _tile_log_sum_exp(left: torch.Tensor, right: torch.Tensor, *, diagonal: bool
 
 
 def _log_sum_exp(g: torch.Tensor) -> torch.Tensor:
-    """Return the log-sum-exp; overwrites ``g``.
+    """Return the log-sum-exp; overwrite ``g``.
 
     Terms below e^-700 of the largest are raised to it, because subnormal floats are slow.
     """
@@ -145,13 +145,15 @@ def graph_log_partitions(
     callbacks = share_progress(
         {p: s.n_terms if exact[p] else block_terms for p, s in graph.links.items()}, on_progress
     )
-    found = {}
+    partitions = {}
     for (a, b), links in graph.links.items():
         if exact[a, b]:
             value = log_partition(Y[a], None if links.within else Y[b], on_progress=callbacks[a, b])
-            found[a, b] = LogPartition(value, 0.0, exact=True)
+            partitions[a, b] = LogPartition(value, 0.0, exact=True)
         else:
             one_pair = graph.with_links({(a, b): links})
             sampler = BlockSampler(one_pair, n_links=BLOCK_SIZE, n_uniform=BLOCK_SIZE, rng=rng)
-            found[a, b] = estimate_log_partition(Y[a], Y[b], sampler, on_progress=callbacks[a, b])
-    return found
+            partitions[a, b] = estimate_log_partition(
+                Y[a], Y[b], sampler, on_progress=callbacks[a, b]
+            )
+    return partitions

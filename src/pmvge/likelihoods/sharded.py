@@ -1,4 +1,4 @@
-"""log Z of a graph whose links, and perhaps entities, are distributed over several processes."""
+"""log Z of a graph whose links, and possibly entities, are distributed over several processes."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def sharded_log_partitions(
     ``own`` has the vectors of this process's entities, ``gathered`` those of all processes.
     Estimates are averaged over the processes, each divided by the number of its own pair terms.
     """
-    found = graph_log_partitions(graph, own, rng=rng, on_progress=on_progress)
+    partitions = graph_log_partitions(graph, own, rng=rng, on_progress=on_progress)
     if not shards.sharded or shards.world.size == 1:
-        return found
-    return {pair: _combine(shards, graph, pair, found[pair], gathered) for pair in found}
+        return partitions
+    return {pair: _combine(shards, graph, pair, partitions[pair], gathered) for pair in partitions}
 
 
 def _combine(
-    shards: Shards, graph: MultiViewGraph, pair: Pair, found: LogPartition, gathered: Vectors
+    shards: Shards, graph: MultiViewGraph, pair: Pair, partition: LogPartition, gathered: Vectors
 ) -> LogPartition:
     a, b = pair
     world = shards.world
@@ -49,12 +49,12 @@ def _combine(
     terms = n * (n - 1) // 2 if a == b else n * m
     if terms <= EXACT_TERMS:
         if shards.split_views.isdisjoint(pair):
-            return found
+            return partition
         value = log_partition(gathered[a], None if a == b else gathered[b])
         return LogPartition(value, 0.0, exact=True)
-    own = found.value - math.log(max(1, graph.links[pair].n_terms))  # log of the mean term
+    own = partition.value - math.log(max(1, graph.links[pair].n_terms))  # log of the mean term
     shift = world.mean(own)
     mean = math.log(world.mean(math.exp(own - shift))) + shift
     between = world.mean((own - shift) ** 2)  # exact sums over different entities differ too
-    error = math.sqrt((world.mean(found.standard_error**2) + between) / world.size)
+    error = math.sqrt((world.mean(partition.standard_error**2) + between) / world.size)
     return LogPartition(mean + math.log(terms), error, exact=False)

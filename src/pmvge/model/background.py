@@ -93,7 +93,7 @@ class Background:
 
 
 def load_background(folder: str | Path) -> Background | None:
-    """Read the background from a model's folder; return None if the model was saved without.
+    """Return the background in a model's folder; None if the model was saved without one.
 
     Raise StorageError if the folder holds no model or a damaged one.
     """
@@ -188,7 +188,7 @@ def evaluate_background(
     k: int = 10,
     max_pairs: int = 10**8,
 ) -> Results:
-    """Evaluate how well a model predicts the held-out links of its background.
+    """Return metrics of how well a model predicts the held-out links of its background.
 
     ``Y`` are the vectors and ``log_alpha`` the log alphas of the model. ``weights`` are its
     ``alpha_weight_``, the total weights of the links given to ``fit``; by default those of all

@@ -28,7 +28,8 @@ def embed(
 ) -> NDArray[np.float32]:
     """Return the vectors (n, K) of rows of features, or of ids for a featureless view.
 
-    ``first`` is the position of the first row of X, for error messages.
+    ``first`` is the position of the first row of X, for error messages. Raise InputError if rows or
+    ids are not valid, and NotInductive for ids that were not in training.
     """
     shape = fitted.schemas[view].row_shape
     if shape is None:
@@ -45,7 +46,10 @@ def embed(
 def embed_to_file(
     fitted: Fitted, path: Path, view: str, X: Any, ids: Any, *, show_progress: bool
 ) -> int:
-    """Write ids and vectors to a Parquet file in chunks; return the number of rows."""
+    """Write ids and vectors to a Parquet file in chunks; return the number of rows.
+
+    Raise InputError if rows or ids are not valid, and StorageError if the file cannot be written.
+    """
     schema, K = fitted.schema_of(view), fitted.n_components
     shape = schema.row_shape
     if shape is None:  # X holds ids, which are written as they are

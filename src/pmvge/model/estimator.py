@@ -236,7 +236,7 @@ class PMvGE(BaseEstimator):
         resume: bool = False,
         sharded: bool = False,
     ) -> Self:
-        """Learn the encoders and alpha.
+        """Learn the encoders and alpha from the links of a graph, and return ``self``.
 
         In processes started by ``torchrun``, all processes train one model, each on its share of
         the links. After a restart they resume from the checkpoint.
@@ -256,6 +256,15 @@ class PMvGE(BaseEstimator):
             With several processes: ``graph`` and ``validation`` hold only the links of this
             process. Every process needs all entities of featureless views; views with features
             may have different entities in each process.
+
+        Raises
+        ------
+        ParameterError, GraphError
+            A parameter or a graph is not valid.
+        DivergedError
+            Training produced a number that is not finite.
+        StorageError
+            A checkpoint cannot be written, is damaged, or belongs to other data or settings.
         """
         settings = self.get_params(deep=False)
         self._set_fitted(fit(settings, graph, validation, resume=resume, sharded=sharded))
@@ -290,7 +299,9 @@ class PMvGE(BaseEstimator):
         r"""Return the vectors (n, K) of entities of a view, computed from their features (n, ...).
 
         ``embed(a) @ embed(b).T`` is :math:`g`, including the learned scale of the similarity. For
-        a featureless view, X are ids of training entities.
+        a featureless view, X are ids of training entities. Raise NotFitted before ``fit``,
+        InputError if the view is unknown or X does not match the rows in training, and NotInductive
+        for ids that were not in training.
         """
         fitted = self._check_fitted()
         fitted.schema_of(view)
@@ -308,6 +319,8 @@ class PMvGE(BaseEstimator):
         detected. For a featureless view, X are the ids. The file has the columns ``id`` and
         ``vector`` and can be read with :meth:`Embeddings.load <pmvge.Embeddings.load>`. It is
         replaced atomically after all rows are embedded: an error leaves an existing file as it was.
+        Raise InputError if rows or ids are not valid, and StorageError if the file cannot be
+        written.
         """
         fitted = self._check_fitted()
         return embed_to_file(fitted, Path(path), view, X, ids, show_progress=self.progress)
@@ -315,7 +328,8 @@ class PMvGE(BaseEstimator):
     def embed_graph(self, graph: MultiViewGraph) -> dict[str, NDArray[np.float32]]:
         """Return the vectors of all entities of a graph, ``{view: (n, K)}``.
 
-        Entities of featureless views are looked up by their ids.
+        Entities of featureless views are looked up by their ids. Raise InputError or NotInductive
+        as :meth:`embed` does.
         """
         fitted = self._check_fitted()
         return {view: self.embed(view, rows_or_ids(fitted, view, graph)) for view in graph.views}
@@ -338,12 +352,14 @@ class PMvGE(BaseEstimator):
         by: Literal["intensity", "similarity"] = "intensity",
         candidates: Any = None,
     ) -> tuple[Ids, NDArray[np.float64]]:
-        r"""Return the k best partners of each row in view ``among``, best first. Exact.
+        r"""Return the k best partners of each row in view ``among``, best first; exact.
 
-        Returns ids and scores, both (n, k). Scores are expected weights (``by="intensity"``) or
+        Return ids and scores, both (n, k). Scores are expected weights (``by="intensity"``) or
         similarities g (``by="similarity"``, which also ranks view pairs that were not observed).
         Candidates are the training entities, or the rows ``candidates``; then positions are
-        returned as ids. In a search within one view, an entity that is a candidate finds itself.
+        returned as ids. In a search within one view, the partners of an entity that is a candidate
+        include itself. Raise InputError if a view, ``k`` or X is not valid or, with
+        ``by="intensity"``, if the view pair was not observed in training.
         """
         choose("ranking", by, ("intensity", "similarity"), "search: by")
         self._check_fitted().schema_of(among)
@@ -385,10 +401,13 @@ class PMvGE(BaseEstimator):
 
         The graph may have new entities. All pairs count, linked or not: the time grows with
         ``graph.n_terms``, the product of the views' sizes. Memory is needed for the vectors and
-        little else. With ``by_pair``, return ``{(view, view): log-likelihood}``.
+        little else. With ``by_pair``, return ``{(view, view): log-likelihood}``. Raise InputError
+        if a view pair of the graph was not observed in training.
         """
         if not isinstance(graph, MultiViewGraph):
-            raise InputError(f"expected a MultiViewGraph, got {type(graph).__name__}")
+            raise InputError(
+                f"log_likelihood: expected a MultiViewGraph, got {type(graph).__name__}"
+            )
         log_alpha = {pair: self.log_alpha_of(*pair) for pair in graph.links}
         Y = self.embed_graph(graph)
         with progress_bar("log-likelihood", self.progress) as on_progress:
@@ -409,16 +428,18 @@ class PMvGE(BaseEstimator):
     def save(self, path: str | Path, *, background: Background | None = None) -> None:
         """Write the model to a folder, atomically: a reader sees the old model or the new one.
 
-        ``background`` saves the training links, and labels, with the model.
+        ``background`` saves the training links, and labels, with the model. Raise NotFitted before
+        ``fit``, and StorageError if the folder cannot be written.
         """
         save_model(Path(path), self.get_params(deep=False), self._check_fitted(), background)
 
     @classmethod
     def load(cls, path: str | Path, *, encoders: dict[str, nn.Module] | None = None) -> PMvGE:
-        """Read a model from a folder.
+        """Return the model that :meth:`save` wrote to a folder.
 
         A folder holds no code. ``encoders`` gives the user-defined modules of the model,
-        ``{view: module}``; copies of them get the saved weights.
+        ``{view: module}``; copies of them get the saved weights. Raise StorageError if the folder
+        holds no model or a damaged one, or if a user-defined module is not given.
         """
         read = partial(load_model, encoders=encoders or {})
         parameters, fitted = read_consistently(Path(path), read)

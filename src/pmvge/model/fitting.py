@@ -41,6 +41,7 @@ from pmvge.model.parameters import check_parameters, pick_device
 from pmvge.model.trainer import make_trainer
 from pmvge.progress import OnProgress, progress_bar
 from pmvge.training import (
+    STABLE_SETTINGS,
     Checkpoints,
     Trainer,
     check_precision,
@@ -58,10 +59,11 @@ def fit(
     resume: bool,
     sharded: bool,
 ) -> Fitted:
-    """Validate, train, and compute the vectors and alpha of the training graph.
+    """Return a trained model, with the vectors and alpha of the training graph.
 
     With several processes, each trains on its share of the links. With ``sharded``, ``graph``
-    holds only that share.
+    holds only that share. Raise GraphError, ParameterError or StorageError if the graphs, settings
+    or checkpoint are not valid, and DivergedError if training diverges.
     """
     check_parameters(settings)
     device = process_device(pick_device(settings["device"]))
@@ -131,10 +133,11 @@ def _check_graphs(
     )
     if not same:
         raise GraphError(
-            "validation: expected held-out links on the same views and ids as the training graph"
+            "validation: expected held-out links on the same views and ids as the training graph, "
+            "got other views or ids; hold_out_links returns both graphs"
         )
     if validation.total_weight <= 0:
-        raise GraphError("validation: the graph has no links at all")
+        raise GraphError("validation: the graph has no links at all: expected at least one")
     links = {}
     for (a, b), held in validation.links.items():
         if (a, b) in graph.links:
@@ -142,7 +145,10 @@ def _check_graphs(
         elif (b, a) in graph.links:
             links[b, a] = held.transposed()
         else:
-            raise GraphError(f"validation: links {(a, b)!r} are not a pair of the training graph")
+            raise GraphError(
+                f"validation: links {(a, b)!r} are not a pair of the training graph: expected one "
+                f"of {', '.join(map(repr, graph.links))}"
+            )
     return validation.with_links(links)
 
 
@@ -227,8 +233,7 @@ def _check_finite(ids: Mapping[str, Ids], embeddings: Mapping[str, NDArray[np.fl
                 name = ids[view][start + bad[0]].item()
                 raise DivergedError(
                     f"training diverged: in view {view!r}, the vector of {name!r} is not finite. "
-                    "Try a smaller learning_rate; scheme='block', similarity='cosine' and "
-                    "standardize=True are the most stable settings"
+                    f"Try a smaller learning_rate; {STABLE_SETTINGS}"
                 )
 
 
@@ -240,12 +245,12 @@ def _alphas(
 ) -> dict[Pair, Alpha]:
     """Return alpha-hat of all view pairs, from training and validation links together."""
     alphas = {}
-    for pair, found in log_Z.items():
+    for pair, partition in log_Z.items():
         total = graph.links[pair].total
         if validation is not None and pair in validation.links:
             total += validation.links[pair].total
         total = total_weight(shards, total)
-        alphas[pair] = Alpha(log_alpha_hat(total, found.value), found.standard_error, total)
+        alphas[pair] = Alpha(log_alpha_hat(total, partition.value), partition.standard_error, total)
     return alphas
 
 

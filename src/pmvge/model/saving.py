@@ -37,7 +37,10 @@ READS = 5  # attempts to read a folder that is being saved
 def save_model(
     folder: Path, parameters: Mapping[str, Any], fitted: Fitted, background: Background | None
 ) -> None:
-    """Write ``model.json``, the weights, the vectors of every view, and the background."""
+    """Write ``model.json``, the weights, the vectors of every view, and the background.
+
+    Raise StorageError if the folder cannot be written.
+    """
     content: dict[str, Any] = {
         "pmvge": __version__,
         "parameters": parameters_to_json(parameters),
@@ -71,9 +74,10 @@ def save_model(
 
 
 def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[str, Any], Fitted]:
-    """Read the estimator's parameters and its learned state.
+    """Return the estimator's parameters and its learned state, read from a folder.
 
-    Raise StorageError if the folder holds no model, or a damaged one.
+    ``encoders`` are the user-defined modules, by view. Raise StorageError if the folder holds no
+    model, or a damaged one.
     """
     manifest, parts = storage.read(folder, "model")
     try:
@@ -123,7 +127,7 @@ def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[st
 
 
 def read_consistently(folder: Path, read: Callable[[Path], T]) -> T:
-    """Return ``read(folder)``, where all that ``read`` reads comes from the same save.
+    """Return ``read(folder)``, with all files that ``read`` opens from the same save.
 
     ``read`` is called again if the model was saved while it ran. Raise StorageError if that
     happens each of ``READS`` times.
@@ -149,7 +153,7 @@ def _manifest(folder: Path) -> bytes | None:
     try:
         return path.read_bytes() if path.is_file() else None  # reading a pipe would block
     except OSError:
-        return None  # ``read`` raises an error that says what is wrong
+        return None  # ``read`` raises StorageError with the reason
 
 
 def _size(value: Any) -> int:
@@ -183,10 +187,10 @@ def _check_size(
         if choice.kind == "mlp":
             widths[1:1] = map(_size, choice.hidden_sizes or ())
         expected += sum(a * b for a, b in pairwise(widths))
-    if expected > (found := sum(tensor.numel() for tensor in weights.values())):
+    if expected > (stored := sum(tensor.numel() for tensor in weights.values())):
         raise StorageError(
             f"{folder}: damaged model: its encoders need at least {expected:,} weights, its file "
-            f"has {found:,}"
+            f"has {stored:,}"
         )
 
 

@@ -48,10 +48,10 @@ def make_trainer(
     *,
     shards: Shards = SINGLE_PROCESS,
 ) -> Trainer:
-    """Return a trainer for the estimator's ``settings``.
+    """Return a trainer with the estimator's ``settings``.
 
     ``graph`` holds the training links, ``held`` the held-out links or None, ``shards`` how the
-    graph is divided among processes.
+    graph is divided among processes. Raise ParameterError if the settings do not fit the graph.
     """
     world, share = shards.world, shards.link_share(graph)
     own = [world.rank] if world.size > 1 else []  # separate random numbers per process

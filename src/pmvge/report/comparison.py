@@ -38,7 +38,7 @@ class Calibration:
 def calibration(
     data: PairData, rng: np.random.Generator, *, budget: int = MAX_PAIRS
 ) -> Calibration:
-    r"""Bin the pairs of a view pair by :math:`\mu_{ij}` and compare with :math:`w_{ij}`.
+    r"""Return mean expected and observed weights of pairs, in bins of :math:`\mu_{ij}`.
 
     Held-out links are compared with :math:`\mu` times the exposure, over all pairs, those with
     training links included. Leaving them out would bias the comparison: among pairs with large
@@ -92,7 +92,7 @@ def _longer_side_first(data: PairData) -> tuple[str, Array, Array, Any]:
 
 
 def _merge_bins(counts: Array) -> Array:
-    """Merge neighbouring fine bins until each has enough expected weight and some observed weight.
+    """Return fine bins merged until each has enough expected weight and some observed weight.
 
     The size of a bin depends on expected weights: observed weights would bias the choice.
     """
@@ -130,7 +130,7 @@ class Degrees:
 def degrees(data: PairData, *, points: int = 200) -> list[Degrees]:
     """Return the weighted training degrees of both sides; within a view there is one side."""
     sides = list(zip(data.pair, data.training.degrees(), strict=True))
-    found = []
+    curves = []
     for view, degree in sides[: 1 if data.training.within else 2]:
         linked = np.sort(degree[degree > 0])
         values, first = np.unique(linked, return_index=True)
@@ -140,8 +140,8 @@ def degrees(data: PairData, *, points: int = 200) -> list[Degrees]:
             keep = np.unique(np.minimum(np.searchsorted(values, wanted), len(values) - 1))
             keep = np.union1d(keep, [0, len(values) - 1])
             values, share = values[keep], share[keep]
-        found.append(Degrees(view, values, share, len(degree) - len(linked), len(degree)))
-    return found
+        curves.append(Degrees(view, values, share, len(degree) - len(linked), len(degree)))
+    return curves
 
 
 def similarities(data: PairData, rng: np.random.Generator) -> dict[str, Array]:
@@ -149,12 +149,12 @@ def similarities(data: PairData, rng: np.random.Generator) -> dict[str, Array]:
 
     There are at most ``MAX_SIMILARITIES`` of each kind; kinds without pairs are left out.
     """
-    found = {"training": _of_links(data, data.training, rng)}
+    by_kind = {"training": _of_links(data, data.training, rng)}
     if data.held_out is not None:
-        found["held out"] = _of_links(data, data.held_out, rng)
+        by_kind["held out"] = _of_links(data, data.held_out, rng)
     i, j = _unlinked(data, rng)
-    found["not linked"] = _products(data, i, j)
-    return {name: g for name, g in found.items() if len(g)}
+    by_kind["not linked"] = _products(data, i, j)
+    return {name: g for name, g in by_kind.items() if len(g)}
 
 
 def _of_links(data: PairData, links: Links, rng: np.random.Generator) -> Array:

@@ -60,7 +60,7 @@ def _decades(*values: NDArray[Any]) -> dict[str, Any]:
 
 
 def training_curves(history: History) -> Figure:
-    """Draw training and validation gain against steps, with the step of the best weights."""
+    """Return training and validation gain against steps, with the step of the best weights."""
     columns = history.to_dict()
     step = columns["step"]
     when = [
@@ -121,13 +121,13 @@ def training_curves(history: History) -> Figure:
     return {"data": data, "layout": layout}
 
 
-def calibration_panel(found: Calibration) -> Figure:
-    """Draw observed against expected weight, and the diagonal of perfect calibration."""
-    x, y, error = found.expected, found.observed, found.error
+def calibration_panel(calibration: Calibration) -> Figure:
+    """Return observed against expected weight, and the diagonal of perfect calibration."""
+    x, y, error = calibration.expected, calibration.observed, calibration.error
     both = np.concatenate([x, y])
     both = both[both > 0]
     ends = [both.min() / 2, both.max() * 2] if len(both) else [1e-3, 1.0]
-    color = HELD_OUT if found.held_out else TRAINING
+    color = HELD_OUT if calibration.held_out else TRAINING
     # On a logarithmic axis an error bar down to 0 would leave the figure.
     below = np.minimum(error, 0.9 * y)
     return {
@@ -145,7 +145,7 @@ def calibration_panel(found: Calibration) -> Figure:
                 "mode": "lines+markers",
                 "x": x,
                 "y": y,
-                "text": [f"{int(pairs):,} pairs" for pairs in found.pairs],
+                "text": [f"{int(pairs):,} pairs" for pairs in calibration.pairs],
                 "hovertemplate": "expected %{x:.3g}<br>observed %{y:.3g}<br>%{text}<extra></extra>",
                 "line": {"color": color, "width": 1.5},
                 "marker": {"color": color, "size": 8},
@@ -167,7 +167,7 @@ def calibration_panel(found: Calibration) -> Figure:
 
 
 def degree_panel(sides: Sequence[Degrees], colors: Mapping[str, str]) -> Figure:
-    """Draw the share of entities with at least a degree, one curve for each side."""
+    """Return the share of entities with at least a degree, one curve for each side."""
     data = [
         {
             "type": "scatter",
@@ -197,18 +197,18 @@ def degree_panel(sides: Sequence[Degrees], colors: Mapping[str, str]) -> Figure:
     }
 
 
-def similarity_panel(found: Mapping[str, NDArray[Any]], bins: int = 48) -> Figure:
-    """Draw the densities of similarities of training, held-out and unlinked pairs."""
-    low = min(float(g.min()) for g in found.values())
-    high = max(float(g.max()) for g in found.values())
+def similarity_panel(similarities: Mapping[str, NDArray[Any]], bins: int = 48) -> Figure:
+    """Return the densities of similarities of training, held-out and unlinked pairs."""
+    low = min(float(g.min()) for g in similarities.values())
+    high = max(float(g.max()) for g in similarities.values())
     if low == high:
         low, high = low - 0.5, high + 0.5
     data = []
     for name in ("not linked", "training", "held out"):  # the last one is drawn on top
-        if name in found:
+        if name in similarities:
             # Rice's rule: few similarities have wider bins.
-            count = int(np.clip(2 * len(found[name]) ** (1 / 3), 6, bins))
-            density, edges = np.histogram(found[name], count, (low, high), density=True)
+            count = int(np.clip(2 * len(similarities[name]) ** (1 / 3), 6, bins))
+            density, edges = np.histogram(similarities[name], count, (low, high), density=True)
             color = SIMILARITY_COLORS[name]
             data.append(
                 {
@@ -232,7 +232,7 @@ def similarity_panel(found: Mapping[str, NDArray[Any]], bins: int = 48) -> Figur
 
 
 def space_map(drawn: Map, ids: Mapping[str, Ids], labels: Labels) -> Figure:
-    """Draw one trace of points for each view; ``page.js`` colours them by view or label."""
+    """Return one trace of points for each view; ``page.js`` colours them by view or label."""
     data = []
     n = sum(len(at) for at in drawn.positions.values())
     for index, (view, at) in enumerate(drawn.positions.items()):

@@ -45,7 +45,7 @@ def examples(
         mu = np.exp(g.astype(np.float64) + data.log_alpha)
     known = [_partners(data.training, int(i)) for i in query_rows]
     held = [_partners(data.held_out, int(i)) for i in query_rows]
-    found = []
+    chosen = []
     for row, i in enumerate(query_rows.tolist()):
         partners = [
             Partner(
@@ -56,18 +56,18 @@ def examples(
             for j, weight in zip(at[row].tolist(), mu[row].tolist(), strict=True)
             if not (within and j == i)
         ]
-        found.append(Example(i, len(known[row]), len(held[row]), partners[:k]))
-    return found
+        chosen.append(Example(i, len(known[row]), len(held[row]), partners[:k]))
+    return chosen
 
 
 def _queries(data: PairData, queries: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Choose rows with held-out links first, then rows with training links, then others."""
+    """Return sorted rows; those with held-out links are preferred, then those with links."""
     chosen: list[int] = []
     for links in (data.held_out, data.training):
         if links is not None:
             ends = np.union1d(links.rows, links.cols) if links.within else np.unique(links.rows)
-            free = np.setdiff1d(ends, chosen)
-            chosen += rng.permutation(free)[: queries - len(chosen)].tolist()
+            candidates = np.setdiff1d(ends, chosen)
+            chosen += rng.permutation(candidates)[: queries - len(chosen)].tolist()
     others = np.setdiff1d(np.arange(min(data.training.shape[0], 10 * queries)), chosen)
     chosen += others[: queries - len(chosen)].tolist()
     return np.array(sorted(chosen), dtype=np.int64)
@@ -77,5 +77,5 @@ def _partners(links: Links | None, i: int) -> set[int]:
     if links is None:
         return set()
     start, stop = np.searchsorted(links.rows, [i, i + 1])  # links are sorted by row
-    found = set(links.cols[start:stop].tolist())
-    return found | set(links.rows[links.cols == i].tolist()) if links.within else found
+    partners = set(links.cols[start:stop].tolist())
+    return partners | set(links.rows[links.cols == i].tolist()) if links.within else partners

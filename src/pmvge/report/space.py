@@ -44,7 +44,7 @@ class Map:
 def draw_map(
     Y: Mapping[str, NDArray[Any]], labels: Labels, *, points: int = MAX_POINTS, seed: int = 0
 ) -> Map:
-    """Lay out a sample of the entities of all views in two dimensions."""
+    """Return a layout of a sample of the entities of all views in two dimensions."""
     rng = np.random.default_rng([seed, 2])
     positions = stratified({view: len(rows) for view, rows in Y.items()}, points, rng)
     flat, method = project(np.concatenate([Y[view][at] for view, at in positions.items()]), seed)

@@ -77,19 +77,19 @@ def check_model(model: PMvGE, background: Background | None) -> None:
 
 def pair_data(model: PMvGE, background: Background) -> list[PairData]:
     """Return the data of every view pair of the background."""
-    found = []
+    pairs = []
     for (a, b), training in background.links.items():
         held = background.held_out.get((a, b))
         held = held if held is not None and len(held) else None
         exposure = held.total / model.alpha_weight_[a, b] if held is not None else 1.0
         Y, Y_other = model.embeddings_[a], model.embeddings_[b]
         log_alpha = model.log_alpha_[a, b]
-        found.append(PairData((a, b), Y, Y_other, log_alpha, training, held, exposure))
-    return found
+        pairs.append(PairData((a, b), Y, Y_other, log_alpha, training, held, exposure))
+    return pairs
 
 
 def evaluation_of(model: PMvGE, background: Background) -> dict[str, Any] | None:
-    """Evaluate the held-out links by view pair and overall; return None if there are none."""
+    """Return metrics of the held-out links, by view pair and overall; None if there are none."""
     evaluated = {
         pair: held
         for pair, held in background.held_out.items()

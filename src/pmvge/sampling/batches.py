@@ -1,8 +1,8 @@
 """Streams of batches with the feature rows of their entities, prefetched where this saves time.
 
 A background thread reads features from a memory map, or copies them to another device, while
-training works on an earlier batch. All draws come from one generator in one order, so that results
-do not depend on prefetching.
+training works on an earlier batch. All draws come from one generator in one order: results do not
+depend on prefetching.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class BatchStream:
     """The batches of a sampler, with the generator state after each of them.
 
     ``transform`` is applied to every batch. If ``prefetch`` is above 0, a background thread
-    prepares so many batches in advance.
+    prepares that many batches in advance.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ def in_background(items: Iterator[T], ahead: int) -> Generator[T, None, None]:
 
 
 def row_gatherer(graph: MultiViewGraph, device: torch.device) -> Callable[[Any], BatchWithRows]:
-    """Return a function that adds the rows of its entities to a batch."""
+    """Return a function from a batch to the batch with the feature rows of its entities."""
 
     def gather(batch: Any) -> BatchWithRows:
         rows = [rows_of(graph, view, entities, device) for view, entities in batch.inputs]

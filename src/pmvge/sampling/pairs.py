@@ -111,9 +111,9 @@ def _by_pair(
     """Yield, for each view pair, the drawn numbers that belong to it, counted within the pair."""
     owner = np.searchsorted(edges, drawn, side="right") - 1
     for p, pair in enumerate(pairs):
-        mine = drawn[owner == p] - edges[p]
-        if len(mine):
-            yield pair, mine
+        numbers = drawn[owner == p] - edges[p]
+        if len(numbers):
+            yield pair, numbers
 
 
 def unrank(k: Index, links: Links) -> tuple[Index, Index]:

@@ -36,11 +36,11 @@ class Embeddings:
         *,
         on_progress: OnProgress | None = None,
     ) -> tuple[Ids, NDArray[np.float32]]:
-        """Find the k vectors with the largest inner products with each query, best first.
+        """Return the k vectors with the largest inner products with each query, best first.
 
-        Returns ids and inner products, both (queries, min(k, n)). The stored entries of ``exclude``
+        Return ids and inner products, both (queries, min(k, n)). The stored entries of ``exclude``
         (queries, n) are skipped. Where fewer than k are left, the last inner products are -inf and
-        their ids are arbitrary.
+        their ids are arbitrary. Raise InputError if ``k`` or a shape is not valid.
         """
         positions, g = top_k(queries, self.vectors, k, exclude, on_progress=on_progress)
         return self.ids[positions], g
@@ -60,7 +60,7 @@ class Embeddings:
         """Read a file that :meth:`save` wrote; raise StorageError if it is not valid."""
         try:
             # A path could be a URL, which pyarrow would fetch. A Python file object would be closed
-            # by a thread of Arrow's, which aborts the process if Python is ending.
+            # by an Arrow thread, which aborts the process if the interpreter is shutting down.
             with pyarrow.OSFile(str(path)) as file:
                 table = parquet.read_table(file)
             ids = table.column("id").to_numpy()
@@ -72,7 +72,13 @@ class Embeddings:
         flat = np.concatenate(parts) if parts else np.empty(0, np.float32)
         ids = ids.astype(str) if ids.dtype == object else ids
         if flat.dtype.kind != "f" or ids.dtype.kind not in "iuU" or len(flat) != len(ids) * width:
-            raise StorageError(f"{path}: expected an id and {width} numbers in each row")
+            raise StorageError(
+                f"{path}: expected an id and {width} numbers in each row, got {len(ids)} "
+                f"{ids.dtype} ids and {len(flat)} {flat.dtype} numbers"
+            )
         if not np.isfinite(flat).all():
-            raise StorageError(f"{path}: expected vectors of finite numbers")
+            n_bad = int((~np.isfinite(flat)).sum())
+            raise StorageError(
+                f"{path}: expected vectors of finite numbers, got {n_bad} that are NaN or infinite"
+            )
         return cls(ids, flat.reshape(len(ids), width))

@@ -23,14 +23,14 @@ def top_k(
     *,
     on_progress: OnProgress | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Find the candidates with the largest inner products, exactly.
+    """Return the candidates with the largest inner products with each query, exactly.
 
     Queries and candidates may be memory maps: they are read tile by tile.
 
-    Returns positions and inner products, both (queries, min(k, candidates)), best first; ties are
+    Return positions and inner products, both (queries, min(k, candidates)), best first; ties are
     in the order of the candidates. The stored entries of ``exclude`` (queries, candidates), zeros
     included, are never returned. Where fewer than k candidates are left, the last positions are -1
-    and their inner products -inf.
+    and their inner products -inf. Raise InputError if ``k`` or a shape is not valid.
     """
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise InputError(f"k: expected a positive integer, got {k!r}")
@@ -40,8 +40,8 @@ def top_k(
         )
     shape = (len(queries), len(candidates))
     if exclude is not None and (not sparse.issparse(exclude) or exclude.shape != shape):
-        found = exclude.shape if sparse.issparse(exclude) else type(exclude).__name__
-        raise InputError(f"exclude: expected a sparse matrix of shape {shape}, got {found}")
+        got = exclude.shape if sparse.issparse(exclude) else type(exclude).__name__
+        raise InputError(f"exclude: expected a sparse matrix of shape {shape}, got {got}")
     left_out = None if exclude is None else sparse.csr_array(exclude)
     n, m = shape
     k = min(int(k), m)
@@ -55,8 +55,8 @@ def top_k(
             rows = slice(start, min(start + height, n))
             tile = _float32(queries[rows]) @ C.T
             if left_out is not None:
-                gone = left_out[rows, first : first + width].tocoo()
-                tile[gone.row.astype(np.int64), gone.col.astype(np.int64)] = -torch.inf
+                excluded = left_out[rows, first : first + width].tocoo()
+                tile[excluded.row.astype(np.int64), excluded.col.astype(np.int64)] = -torch.inf
             new_g, new_at = _leading(tile, k)
             new_at += first
             if first:

@@ -1,4 +1,4 @@
-"""Vectors of any number of rows, computed and written batch by batch."""
+"""Compute vectors, and write them with their ids, batch by batch."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from pyarrow import parquet
 from scipy import sparse
 
 from pmvge import storage
-from pmvge.errors import GraphError, InputError
-from pmvge.graph import Ids, as_ids
+from pmvge.errors import InputError
+from pmvge.graph import as_input_ids
 from pmvge.search.embeddings import Embeddings
 
 
 def save_batches(path: Path, batches: Iterable[Embeddings]) -> int:
-    """Write a Parquet file batch by batch and return the number of rows."""
+    """Write a Parquet file batch by batch and return the number of rows.
+
+    Raise InputError if the type of the ids changes between batches.
+    """
     writer, rows = None, 0
     try:
         for batch in batches:
             table = batch.to_arrow()
-            # Vectors hardly repeat: building a dictionary would double the time.
+            # Numbers rarely repeat: building a dictionary would double the time.
             writer = writer or parquet.ParquetWriter(path, table.schema, use_dictionary=False)
             if table.schema != writer.schema:
                 kinds = [str(schema.field("id").type) for schema in (writer.schema, table.schema)]
@@ -63,7 +66,8 @@ def embed_in_batches(
     """
     n, batches = _batches(X, batch_size)
     if ids is not None:
-        ids = ids if isinstance(ids, np.ndarray) and ids.dtype.kind in "iuU" else _ids(where, ids)
+        if not isinstance(ids, np.ndarray) or ids.dtype.kind not in "iuU":
+            ids = as_input_ids(f"{where}: ids", ids)
         if n is not None and len(ids) != n:
             raise InputError(f"{where}: expected {n} ids, one per row, got {len(ids)}")
     first, vectors = 0, None
@@ -75,7 +79,7 @@ def embed_in_batches(
         after = first + len(vectors)
         if own_ids is None:
             own_ids = np.arange(first, after) if ids is None else ids[first:after]
-        own_ids = _ids(where, own_ids)
+        own_ids = as_input_ids(f"{where}: ids", own_ids)
         if len(own_ids) != len(vectors):
             raise InputError(
                 f"{where}: expected an id for each row, got {len(own_ids)} ids for "
@@ -104,10 +108,3 @@ def _batches(X: Any, batch_size: int) -> tuple[int | None, Iterable[Any]]:
         return None, [list(X) if isinstance(X, tuple) else X]
     n = int(X.shape[0])
     return n, (X[start : start + batch_size] for start in range(0, max(1, n), batch_size))
-
-
-def _ids(where: str, ids: Any) -> Ids:
-    try:
-        return as_ids(f"{where}: ids", [ids] if np.isscalar(ids) else ids)
-    except GraphError as error:
-        raise InputError(str(error)) from error

@@ -15,7 +15,7 @@ SCALE_LR_MULTIPLIER = 10.0
 class Cosine(nn.Module):
     r""":math:`g = s \cos(f(x), f(x'))` with one learned :math:`s > 0` for all views.
 
-    The vector is :math:`y = \sqrt s\, f / |f|`, so that :math:`\langle y, y' \rangle = g`.
+    The vector is :math:`y = \sqrt s\, f / |f|`; then :math:`\langle y, y' \rangle = g`.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Cosine(nn.Module):
         return nn.functional.normalize(f, dim=-1) * self._radius()
 
     def forward_in_place(self, f: torch.Tensor) -> torch.Tensor:
-        """Compute ``forward`` without gradients; overwrites ``f``."""
+        """Return ``forward(f)`` without gradients; overwrite ``f``."""
         norm = torch.linalg.vector_norm(f, dim=-1, keepdim=True).clamp_min_(1e-12)
         return f.mul_(self._radius() / norm)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pmvge.errors import TableError, choose
+from pmvge.errors import TableError, choose, short
 from pmvge.graph import Features, Ids, Links, Pair, parse_links
 from pmvge.tables.columns.casts import cast_id, check_casts, check_column, id_type, select_typed
 from pmvge.tables.columns.encodings import Notes
@@ -66,9 +66,8 @@ def read_rows(
                 for batch in fetch_batches(db, rows):
                     ids = batch["id"]
                     if ids.null_count:
-                        raise TableError(
-                            f"{where}: a row from number {start + 1} on has an empty id"
-                        )
+                        row = start + 1 + ids.is_null().index(True).as_py()
+                        raise TableError(f"{where}: row {row:,} has an empty id")
                     start += len(ids)
                     values = ids.to_numpy(zero_copy_only=False)
                     values = values.astype(str) if values.dtype == object else values
@@ -81,7 +80,8 @@ def rows_of(tables: SavedTables, view: str, source: Any) -> tuple[Ids, Features 
     """Return ids and features of all rows of a table, as ``model.embed(view, ...)`` takes them.
 
     ``tables`` is ``model.tables_`` (or ``graph.tables``), ``source`` a file name or a data frame.
-    Features are None for a view that had none in training.
+    Features are None for a view that had none in training. Raise TableError as :func:`read_rows`
+    does.
     """
     parts = list(read_rows(tables, view, source))
     ids = np.concatenate([part for part, _ in parts])
@@ -103,7 +103,8 @@ def read_links(
 ) -> tuple[Links, JoinSummary]:
     """Return links between known ids, from a table with the columns of the training link table.
 
-    Also return a summary of the rows that were dropped.
+    Also return a summary of the rows that were dropped. Raise TableError if the view pair had no
+    link table in training, if a column is missing, or if no row can be used.
     """
     described = _links(tables, pair)
     table = LinkTable(
@@ -128,7 +129,10 @@ def read_links(
 def read_labels(
     tables: SavedTables, ids: Mapping[str, Ids], view: str, source: Any, column: str
 ) -> NDArray[Any]:
-    """Return a column of a table as one string per known id of a view, "" where it has no value."""
+    """Return a column of a table as one string per known id of a view, "" where it has no value.
+
+    Raise TableError if a column is missing, or if no row has an id of the view.
+    """
     known = _view(tables, view)
     table = as_source(source)
     where = f"labels of {view} ({table})"
@@ -138,15 +142,16 @@ def read_labels(
         check_column(where, column, types)
         side = register_ids(db, view, ids[view])
         with table_errors(where):
-            found = db.sql(
+            labelled = db.sql(
                 f"SELECT l.rowid AS at, CAST({quote_ident(column)} AS VARCHAR) AS label FROM raw "
                 f"JOIN {quote_ident(side.name)} l ON {cast_id(key, types, side.type)} = l.id "
                 "ORDER BY 1, 2"
             ).to_arrow_table()
-    if not len(found):
-        raise TableError(f"{where}: no value of {key!r} is an id of the view")
+    if not len(labelled):
+        example = short(ids[view][0].item())
+        raise TableError(f"{where}: no value of {key!r} is an id of the view, such as {example}")
     labels = np.full(len(ids[view]), "", dtype=object)
-    labels[found["at"].to_numpy()] = [label or "" for label in found["label"].to_pylist()]
+    labels[labelled["at"].to_numpy()] = [label or "" for label in labelled["label"].to_pylist()]
     return labels.astype(str)
 
 
@@ -185,15 +190,15 @@ def _require_tables(tables: SavedTables) -> Mapping[str, Any]:
 
 def _view(tables: SavedTables, view: str) -> Mapping[str, Any]:
     views: Mapping[str, Any] = _require_tables(tables)["views"]
-    found: Mapping[str, Any] = views[choose("view", view, views, error=TableError)]
-    return found
+    description: Mapping[str, Any] = views[choose("view", view, views, error=TableError)]
+    return description
 
 
 def _links(tables: SavedTables, pair: Pair) -> Mapping[str, Any]:
     for entry in _require_tables(tables)["links"]:
         if tuple(entry["pair"]) in (pair, pair[::-1]):
-            found: Mapping[str, Any] = entry
-            return found
+            description: Mapping[str, Any] = entry
+            return description
     listed = " or ".join(",".join(entry["pair"]) for entry in _require_tables(tables)["links"])
     raise TableError(f"no link table of {','.join(pair)} in training: expected {listed}")
 

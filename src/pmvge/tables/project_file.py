@@ -55,9 +55,9 @@ def parse_project(where: str, content: Mapping[str, Any], folder: Path) -> Proje
     check_keys(where, content, ("views", "links", "model"))
     views, links = content.get("views"), content.get("links")
     if not isinstance(views, Mapping) or not views:
-        raise TableError(f"{where}: expected at least one view, like [views.films]")
+        raise TableError(f"{where}: expected at least one view, like [views.films], got none")
     if not isinstance(links, list) or not links:
-        raise TableError(f"{where}: expected at least one link table, like [[links]]")
+        raise TableError(f"{where}: expected at least one link table, like [[links]], got none")
     tables: dict[tuple[str, str], LinkTable] = {}
     for number, entry in enumerate(links, 1):
         pair, table = _link_table(f"{where}: links {number}", entry, views)
@@ -69,7 +69,9 @@ def parse_project(where: str, content: Mapping[str, Any], folder: Path) -> Proje
         tables[pair] = table
     model = content.get("model", {})
     if not isinstance(model, Mapping):
-        raise TableError(f"{where}: model: expected parameters, like n_components = 32")
+        raise TableError(
+            f"{where}: model: expected parameters, like n_components = 32, got {short(model)}"
+        )
     return Project(
         {name: _view_table(f"{where}: views.{name}", entry) for name, entry in views.items()},
         tables,
@@ -88,7 +90,7 @@ def _view_table(where: str, entry: Any) -> ViewTable:
     if not isinstance(features, Mapping):
         raise TableError(f"{where}: features: expected column = kind, got {short(features)}")
     if source is None and (features or "id" in entry):
-        raise TableError(f"{where}: id and features need a source")
+        raise TableError(f"{where}: id and features need a source; add one, or remove both")
     for key in ("standardize", "sparse"):
         if not isinstance(entry.get(key, False), bool):
             raise TableError(f"{where}: {key}: expected true or false, got {short(entry[key])}")
@@ -118,7 +120,7 @@ def _link_table(
         choose("view", name, views, where, error=TableError)
     source = _source(where, entry)
     if source is None:
-        raise TableError(f"{where}: expected source, or database and table, or query")
+        raise TableError(f"{where}: expected source, or database and table, or query, got none")
     weight = _string(where, entry, "weight") if "weight" in entry else None
     aggregate = choose(
         "aggregate", entry.get("aggregate", "sum"), AGGREGATES, where, error=TableError
@@ -147,8 +149,8 @@ def _source(where: str, entry: Mapping[str, Any]) -> Source | None:
 def _string(where: str, entry: Mapping[str, Any], key: str) -> str:
     value = entry.get(key)
     if not isinstance(value, str) or not value:
-        found = "the key is missing" if value is None else f"got {short(value)}"
-        raise TableError(f"{where}: {key}: expected a string, {found}")
+        got = "the key is missing" if value is None else f"got {short(value)}"
+        raise TableError(f"{where}: {key}: expected a string, {got}")
     return value
 
 

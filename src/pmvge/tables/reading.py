@@ -54,7 +54,8 @@ def read_graph(
 
     Rows of link tables that cannot be used (empty or unknown ids, missing or zero weights,
     self-links) are dropped with a :class:`DroppedRows` warning; with ``strict`` they raise
-    TableError. ``spill`` is as in :func:`read_tables`.
+    TableError. ``spill`` is as in :func:`read_tables`. Raise TableError if the project file or a
+    table is not valid.
     """
     return _warn_dropped(read_tables(read_project(path), strict=strict, spill=spill))
 
@@ -88,7 +89,10 @@ def graph_from_frames(
       user - film      3 links      weight 4, density 0.5
     """
     if not isinstance(views, Mapping) or not isinstance(links, Mapping):
-        raise TableError("expected views as {name: table} and links as {(name, name): table}")
+        raise TableError(
+            "expected views as {name: table} and links as {(name, name): table}, got "
+            f"{type(views).__name__} and {type(links).__name__}"
+        )
     for name in views:
         if not isinstance(name, str) or not name:
             raise TableError(f"views: names must be non-empty strings, got {name!r}")
@@ -111,12 +115,13 @@ def _warn_dropped(tables: Tables) -> MultiViewGraph:
 def read_tables(
     project: Project, *, strict: bool = False, spill: str | Path | None = None
 ) -> Tables:
-    """Read all tables of a project.
+    """Read all tables of a project, and return the graph with its labels and counts.
 
     ``spill`` is a folder for data that does not fit into memory. Dense features become
     memory-mapped files there, bit for bit equal to those in memory. Later runs reuse them as long
     as the files of the view and the description of its columns are unchanged. With ``strict``,
-    rows of link tables that cannot be used raise TableError.
+    rows of link tables that cannot be used raise TableError. Raise TableError if a table is not
+    valid, and StorageError if ``spill`` cannot be written.
     """
     folder = None if spill is None else make_spill_folder(spill)
     with connect(project.folder, folder) as db:
@@ -177,7 +182,7 @@ def stage_all(
 
 
 def _undirected(pair: Pair, table: LinkTable, triple: Triple, n: int) -> Triple:
-    """Return links within a view as unordered pairs, merged as ``table.symmetrize`` says."""
+    """Return links within a view as unordered pairs, merged by ``table.symmetrize``."""
     where = f"links {','.join(pair)} ({table.source})"
     try:
         links = parse_links(where, triple, (n, n), True, table.symmetrize)  # type: ignore[arg-type]

@@ -16,13 +16,8 @@ from pmvge.errors import TableError, short
 from pmvge.graph import Features, Ids, Pair
 from pmvge.tables.columns.casts import cast_id, check_casts, check_column, id_type, select_typed
 from pmvge.tables.columns.encodings import Category, Notes
-from pmvge.tables.columns.recipe import (
-    Recipe,
-    concatenate,
-    encode_batches,
-    fit_recipe,
-    resolve_features,
-)
+from pmvge.tables.columns.fitting import fit_recipe
+from pmvge.tables.columns.recipe import Recipe, concatenate, encode_batches, resolve_features
 from pmvge.tables.joining import IdTable
 from pmvge.tables.on_disk.feature_cache import FeatureCache, missing_values
 from pmvge.tables.project import Project, ViewTable
@@ -69,7 +64,8 @@ def stage_view(
 ) -> IdTable:
     """Create a table of a view's rows, with typed columns, sorted by id.
 
-    The position of a row is the position of its entity in the graph.
+    The position of a row is the position of its entity in the graph. Raise TableError if a column
+    is missing, if a value is not of its kind, or if ids are empty or repeat.
     """
     where = f"view {name} ({table.source})"
     raw = raw_view_name(name)
@@ -119,7 +115,10 @@ def collect_ids(
     project: Project,
     link_types: Mapping[Pair, Mapping[str, str]],
 ) -> IdTable:
-    """Create a table of the ids of a view without a source: those in the link tables."""
+    """Create a table of the ids of a view without a source: those in the link tables.
+
+    Raise TableError if no link table has ids of the view.
+    """
     columns = []
     for pair, table in project.links.items():
         for view, column in zip(pair, table.columns or (), strict=False):
@@ -127,7 +126,10 @@ def collect_ids(
                 check_column(f"links {','.join(pair)} ({table.source})", column, link_types[pair])
                 columns.append((raw_links_name(pair), column, link_types[pair]))
     if not columns:
-        raise TableError(f"view {name}: it has no source, and no link table has its ids")
+        raise TableError(
+            f"view {name}: it has no source, and no link table has its ids; "
+            "add a source or a link table"
+        )
     with table_errors(f"view {name}"):
         kind = id_type(db, columns)
         union = " UNION ALL ".join(
@@ -175,10 +177,10 @@ def read_view(
 
 def _array(db: duckdb.DuckDBPyConnection, staged: str, column: str) -> NDArray[Any]:
     """Return a column as an array of integers or of strings, "" for missing values."""
-    found = db.sql(
+    column_data = db.sql(
         f"SELECT {quote_ident(column)} AS value FROM {quote_ident(staged)}"
     ).to_arrow_table()["value"]
-    values = found.to_numpy()
+    values = column_data.to_numpy()
     if values.dtype != object:
         return np.asarray(values)
     return np.array(["" if value is None else str(value) for value in values], dtype=str)

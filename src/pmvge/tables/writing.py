@@ -25,7 +25,7 @@ _HEAD = """\
 # a view has ids only. Labels are shown in the report and not used in training.
 """
 _TAIL = """
-# Parameters of the model; all others have their defaults. 'pmvge tune' searches for better ones.
+# Settings of the model; all others have their defaults. 'pmvge tune' searches for better ones.
 [model]
 random_state = 0
 """

@@ -6,10 +6,12 @@ from pmvge.training.generators import dropout_generator, private_rng
 from pmvge.training.history import History, Record
 from pmvge.training.loop import Trainer
 from pmvge.training.loss import EncodedLoss, check_precision
+from pmvge.training.optimizer import STABLE_SETTINGS
 from pmvge.training.progress import TrainingProgress, training_progress
 from pmvge.training.schedule import Plan
 
 __all__ = [
+    "STABLE_SETTINGS",
     "Checkpoints",
     "EncodedLoss",
     "History",

@@ -40,7 +40,10 @@ class Checkpoints:
         return self.every_seconds is not None and since >= self.every_seconds
 
     def write(self, content: Mapping[str, Any], tensors: Tensors) -> None:
-        """Replace the checkpoint, atomically."""
+        """Write a checkpoint atomically, and keep the previous one.
+
+        Raise StorageError if it cannot be written.
+        """
         identity = {"fingerprint": self.fingerprint, "seed": str(self.seed), "run": run_id()}
         parts = {"state.safetensors": storage.tensors_writer(tensors)}
         storage.commit(self.folder, "checkpoint", {**identity, **content}, parts, keep=True)
@@ -59,7 +62,7 @@ class Checkpoints:
         """Return the content and tensors of the latest checkpoint; None if there is none.
 
         If it is damaged, warn and return those of the previous one. With ``of_this_run``, ignore
-        checkpoints of other ``torchrun`` runs than this process's. Raises StorageError if the
+        checkpoints of other ``torchrun`` runs than this process's. Raise StorageError if the
         checkpoint belongs to other data or settings, or if both are damaged.
         """
         if not _exists(self.folder):
@@ -80,7 +83,10 @@ class Checkpoints:
 
 
 def saved_seed(folder: Path) -> int | None:
-    """Return the seed of the run whose checkpoint is in the folder; None if there is none."""
+    """Return the seed of the run whose checkpoint is in the folder; None if there is none.
+
+    Raise StorageError if the checkpoint is damaged.
+    """
     if not _exists(folder):
         return None
     with warnings.catch_warnings():
@@ -99,14 +105,14 @@ def _exists(folder: Path) -> bool:
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Path]]:
-    """Return the latest checkpoint that is not damaged."""
+    """Return the latest checkpoint that is not damaged; raise StorageError if there is none."""
     try:
         return storage.read(folder, "checkpoint")
     except StorageError as error:
         try:
-            found = storage.read(folder, "checkpoint-before")
+            previous = storage.read(folder, "checkpoint-before")
         except StorageError:
             raise error from None
         message = f"{error}; using the previous checkpoint"
         warnings.warn(message, DamagedCheckpoint, stacklevel=4)
-        return found
+        return previous

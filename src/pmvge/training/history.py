@@ -76,16 +76,16 @@ class History:
     def from_records(cls, records: list[dict[str, Any]]) -> History:
         """Return the history that :meth:`to_records` was called on.
 
-        Raises TypeError if a field is missing or not a number.
+        Raise TypeError if a field is missing or not a number.
         """
-        found = [Record(**record) for record in records]
-        for record in found:
+        parsed = [Record(**record) for record in records]
+        for record in parsed:
             values = asdict(record)
             if values["validation"] is None:
                 del values["validation"]
             if not all(isinstance(value, int | float) for value in values.values()):
                 raise TypeError(f"expected a record of numbers, got {values}")
-        return cls(found)
+        return cls(parsed)
 
     def plot(self) -> Any:
         """Return a plotly figure of the training and validation gain against steps."""
@@ -102,6 +102,6 @@ class History:
         figure.update_layout(
             template="plotly_white",
             xaxis_title="step",
-            yaxis_title="gain over a constant intensity (nats per unit of weight)",
+            yaxis_title="gain over a constant expected weight (nats per unit of weight)",
         )
         return figure

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM that wait for the end of a training step."""
+"""Defer Ctrl-C and SIGTERM to the end of a training step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from types import FrameType
 def deferred_interrupt(enabled: bool = True) -> Iterator[Callable[[], bool]]:
     """Record the first interrupt instead of raising it; a second one raises KeyboardInterrupt.
 
-    Yields a function that returns whether an interrupt was recorded. Nothing is deferred if not
+    Yield a function that returns whether an interrupt was recorded. Nothing is deferred if not
     ``enabled``, outside the main thread, and for signals with a handler set by other code.
     """
     default = signal.default_int_handler  # the command line sets it for SIGTERM, too

@@ -1,8 +1,8 @@
-r"""Adam for a weight with many rows, of which a step needs few, at the cost of those rows.
+r"""Lazy Adam for a weight with many rows, of which a step uses few.
 
-Adam moves every row in every step, also where the gradient is 0: the momentum decays, and so does
-the weight. Here a row is not changed until it is needed again. Then one update moves it to where
-Adam would have moved it. For a row last updated at step t, at step T, with rates :math:`\eta_s`,
+Adam changes every row in every step, also where the gradient is 0: the momentum decays, and so does
+the weight. Lazy Adam changes a row only when a step uses it, and then applies all missed updates in
+one. For a row last updated at step t, at step T, with rates :math:`\eta_s`,
 decay :math:`d_s = 1 - \eta_s \lambda` and :math:`r = \beta_1 / \sqrt{\beta_2}`,
 
 .. math::

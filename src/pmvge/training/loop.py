@@ -26,7 +26,7 @@ from pmvge.training.progress import TrainingProgress
 from pmvge.training.schedule import Plan
 from pmvge.training.snapshots import SNAPSHOT_ERRORS, restore_snapshot, take_snapshot
 
-# Steps between two exchanges among all processes of: is a checkpoint due, was one interrupted.
+# Steps after which processes agree on whether a checkpoint is due, or one of them was interrupted.
 SYNC_EVERY = 10
 
 
@@ -89,10 +89,10 @@ class Trainer:
         self.seconds_before = 0.0  # training time before a resume
 
     def run(self) -> History:
-        """Train to the end and leave the network with its best weights.
+        """Train to the end, set the network to its best weights, and return the history.
 
         On Ctrl-C, a run with checkpoints finishes the step, writes a checkpoint and then raises
-        KeyboardInterrupt.
+        KeyboardInterrupt. Raise DivergedError if a loss, gradient or validation is not finite.
         """
         self._start = self._last_write = time.perf_counter()
         self.progress.start(self.step, self.plan.max_steps)
@@ -148,7 +148,7 @@ class Trainer:
         self.finished = self._is_finished()
 
     def _validate(self, validate: Callable[[], float]) -> float:
-        """Return the validation score, and keep the weights if it is the best."""
+        """Return the validation score, and store the weights if it is the best so far."""
         self.world.broadcast_buffers(self.network)
         self.network.eval()
         with torch.no_grad():
@@ -157,7 +157,8 @@ class Trainer:
         if not math.isfinite(validation):
             raise DivergedError(
                 f"training diverged by step {self.step}: the held-out links' profile "
-                f"likelihood is {validation}; an encoder returns NaN or infinity"
+                f"likelihood is {validation}; an encoder returns NaN or infinity. Try a smaller "
+                "learning_rate"
             )
         if self.best is None or validation > self.best:
             self.best, self.stale = validation, 0

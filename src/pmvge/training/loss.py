@@ -15,7 +15,7 @@ from pmvge.sampling import BatchWithRows, RowTensors
 
 
 class EncodedLoss(nn.Module):
-    """An objective of the vectors that a network computes for the rows of a batch.
+    """The loss of a batch: an objective applied to the vectors of the batch's rows.
 
     With ``precision="bfloat16"`` the encoders' products are computed in bfloat16 in training.
     Weights, their gradients and the objective stay in float32.
@@ -63,11 +63,11 @@ def check_precision(precision: str, device: torch.device) -> None:
             x = torch.ones(n, n, device=device, requires_grad=True)
             (x @ x).float().sum().backward()
         works = x.grad is not None and bool((x.grad == 2 * n).all())
-        why = "its products are wrong"
+        reason = "its products are wrong"
     except (RuntimeError, NotImplementedError) as error:
-        works, why = False, str(error).splitlines()[0]
+        works, reason = False, str(error).splitlines()[0]
     if not works:
         raise ParameterError(
-            f"precision: {precision!r} does not work on {device.type!r} here ({why}); "
+            f"precision: {precision!r} does not work on {device.type!r} here ({reason}); "
             "precision='float32' works everywhere"
         )

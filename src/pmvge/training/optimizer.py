@@ -16,6 +16,10 @@ from pmvge.likelihoods import Loss
 from pmvge.training.checkpoints import Tensors
 from pmvge.training.lazy_adam import LazyAdam
 
+STABLE_SETTINGS = (
+    "scheme='block', similarity='cosine' and standardize=True are the most stable settings"
+)
+
 
 class NetworkOptimizer:
     """The optimizer of a network; its state is the moments of the weights."""
@@ -43,7 +47,7 @@ class NetworkOptimizer:
     def step(self, batch: Any, rate: float, number: int) -> float:
         """Make gradient step ``number`` and return the loss before it.
 
-        Raises DivergedError, before any weight changes, if the loss or a gradient is not finite.
+        Raise DivergedError, before any weight changes, if the loss or a gradient is not finite.
         """
         for group in self.adam.param_groups:
             group["lr"] = rate
@@ -52,23 +56,27 @@ class NetworkOptimizer:
         if loss.value.requires_grad:  # False if all encoders of this view pair are fixed
             loss.value.backward()
         row_gradients = [self._row_gradient(lazy) for lazy in self.lazy]
-        norm = self._clip([found[1] for found in row_gradients if found is not None])
+        norm = self._clip(
+            [row_gradient[1] for row_gradient in row_gradients if row_gradient is not None]
+        )
         value = float(loss.value.detach())
         if not math.isfinite(value + float(norm)):
-            what = f"loss is {value}" if not math.isfinite(value) else f"gradient is {float(norm)}"
-            raise DivergedError(_divergence(number, what, rate, loss))
+            problem = (
+                f"loss is {value}" if not math.isfinite(value) else f"gradient is {float(norm)}"
+            )
+            raise DivergedError(_divergence(number, problem, rate, loss))
         self.adam.step()
-        for lazy, found in zip(self.lazy, row_gradients, strict=True):
-            if found is not None:  # as torch's Adam skips parameters without a gradient
-                lazy.step(*found, rate)
+        for lazy, row_gradient in zip(self.lazy, row_gradients, strict=True):
+            if row_gradient is not None:  # as torch's Adam skips parameters without a gradient
+                lazy.step(*row_gradient, rate)
         return value
 
     def _row_gradient(self, lazy: LazyAdam) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Return the rows of a lazy weight that any process used, and their mean gradient."""
-        found = lazy.gradient()
+        own = lazy.gradient()
         if self.world.size == 1:
-            return found
-        rows, gradient = self.world.average_row_gradients(*(found or lazy.empty_gradient()))
+            return own
+        rows, gradient = self.world.average_row_gradients(*(own or lazy.empty_gradient()))
         return (rows, gradient) if len(rows) else None
 
     def _clip(self, row_gradients: list[torch.Tensor]) -> torch.Tensor:
@@ -102,7 +110,10 @@ class NetworkOptimizer:
         return tensors
 
     def restore(self, adam: Tensors, lazy: Tensors) -> None:
-        """Restore a state, given without the prefixes ``adam.`` and ``lazy.`` of its names."""
+        """Restore a state, given without the prefixes ``adam.`` and ``lazy.`` of its names.
+
+        Raise ValueError or KeyError if it does not fit the weights.
+        """
         self._check_shapes(adam, lazy)
         state_dict = self.adam.state_dict()
         state_dict["state"] = {}
@@ -131,19 +142,18 @@ class NetworkOptimizer:
                 )
 
 
-def _divergence(step: int, what: str, rate: float, loss: Loss) -> str:
+def _divergence(step: int, problem: str, rate: float, loss: Loss) -> str:
     """Return the message of a DivergedError; losses other than PMvGE's have no similarities."""
     if not loss.similarities:
         return (
-            f"training diverged at step {step}: the {what}, with learning rate {rate:g}. "
+            f"training diverged at step {step}: the {problem}, with learning rate {rate:g}. "
             "Try a smaller learning_rate"
         )
     (a, b), largest = loss.largest_similarity()
     return (
         f"training diverged at step {step} on the links ({a!r}, {b!r}): the "
-        f"{what}, with similarities up to {largest:.3g} and learning rate {rate:g}. Try a "
-        "smaller learning_rate; scheme='block', similarity='cosine' and standardize=True "
-        "are the most stable settings"
+        f"{problem}, with similarities up to {largest:.3g} and learning rate {rate:g}. Try a "
+        f"smaller learning_rate; {STABLE_SETTINGS}"
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Protocol
 
 from rich.console import Console
@@ -14,11 +13,17 @@ from pmvge.training.history import Record
 class TrainingProgress(Protocol):
     """The callbacks of the training loop."""
 
-    def start(self, step: int, max_steps: int) -> None: ...
+    def start(self, step: int, max_steps: int) -> None:
+        """Receive the steps done before this run, and the maximum."""
+        ...
 
-    def step(self, step: int, seconds: float) -> None: ...
+    def step(self, step: int, seconds: float) -> None:
+        """Receive the steps done, and the seconds of this run."""
+        ...
 
-    def check(self, record: Record, best: float | None) -> None: ...
+    def check(self, record: Record, best: float | None) -> None:
+        """Receive a new record, and the best validation so far."""
+        ...
 
 
 class NoProgress:
@@ -58,12 +63,7 @@ class TrainingBar:
         self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
     def start(self, step: int, max_steps: int) -> None:
@@ -85,6 +85,6 @@ class TrainingBar:
 
 
 def training_progress(show: bool) -> TrainingBar | NoProgress:
-    """Return a bar if ``show`` and the error stream is a terminal, else callbacks of no effect."""
+    """Return a bar if ``show`` and the error stream is a terminal, else :class:`NoProgress`."""
     console = Console(stderr=True)
     return TrainingBar(console) if show and console.is_terminal else NoProgress()

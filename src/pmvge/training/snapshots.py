@@ -23,9 +23,9 @@ SNAPSHOT_ERRORS = (
 
 
 def take_snapshot(trainer: Trainer) -> tuple[dict[str, Any], Tensors]:
-    """Return all that a resumed run needs to continue with the same bits.
+    """Return the complete state of a trainer: a resumed run gives results equal to the last bit.
 
-    This gathers from all processes, so all of them must call it.
+    It contains the state of all processes, so all of them must call this function.
     """
     tensors = {f"network.{k}": v for k, v in trainer.network.state_dict().items()}
     tensors |= {f"best.{k}": v for k, v in trainer.best_weights.items()}

@@ -56,7 +56,7 @@ def tune(
     on_trial: Callable[[Trial], None] = lambda trial: None,
     on_note: Callable[[str], None] = lambda note: None,
 ) -> Tuned:
-    """Search dimension, network, dropout, learning rate, similarity and scheme.
+    """Search for the best dimension, network, dropout, learning rate, similarity and scheme.
 
     Each trial is a fit to ``graph``. Its gain, which is maximised, is the profile likelihood of the
     ``held_out`` links per unit of weight. The first trial has the default settings. Trials are
@@ -131,7 +131,8 @@ def _gain(
         return None
     if best is None or best.validation is None:
         raise InputError(
-            "tuning needs held-out links and patience: trials are evaluated on held-out links"
+            "tuning needs held-out links and patience: trials are evaluated on held-out links; "
+            "set patience to an integer >= 1"
         )
     return best.validation
 

@@ -47,14 +47,10 @@ def suggest(trial: Any, fixed: Mapping[str, Any]) -> dict[str, Any]:
         settings["n_components"] = trial.suggest_int("n_components", 8, 256, log=True)
     if "network" not in taken:
         network = trial.suggest_categorical("network", ["linear", *HIDDEN])
-        settings |= (
-            {"encoder": "linear"}
-            if network == "linear"
-            else {
-                "encoder": "mlp",
-                "hidden_sizes": HIDDEN[network],
-            }
-        )
+        if network == "linear":
+            settings["encoder"] = "linear"
+        else:
+            settings |= {"encoder": "mlp", "hidden_sizes": HIDDEN[network]}
     if "dropout" not in taken:
         settings["dropout"] = round(trial.suggest_float("dropout", 0.0, 0.7), 3)
     if "learning_rate" not in taken:

@@ -53,16 +53,17 @@ def journal_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         raise StorageError(f"{path}: cannot be used as a study: {error}") from error
     except Exception as error:
-        what = f"{type(error).__name__}: {one_line(error)}"
+        cause = f"{type(error).__name__}: {one_line(error)}"
         raise StorageError(
-            f"{path}: cannot be used as a study: it is damaged ({what}); {FIX}"
+            f"{path}: cannot be used as a study: it is damaged ({cause}); {FIX}"
         ) from error
 
 
 def open_study(optuna: Any, path: Path, seed: int, on_note: Callable[[str], None]) -> Any:
     """Open the study in a journal file, or create it.
 
-    ``on_note`` is called with a message if the last line was incomplete and has been removed.
+    ``on_note`` is called with a message if the last line was incomplete and has been removed. Raise
+    StorageError if the file is not a journal.
     """
     journal = optuna.storages.journal
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +82,7 @@ def open_study(optuna: Any, path: Path, seed: int, on_note: Callable[[str], None
 
 
 def check_fingerprint(search: Any, path: Path, fingerprint: str) -> None:
-    """Raise StorageError if the trials were made with other data or settings."""
+    """Store the fingerprint in a new study; raise StorageError if an old one has another."""
     before = search.user_attrs.get("fingerprint")
     if before is None and not search.trials:
         search.set_user_attr("fingerprint", fingerprint)

@@ -18,9 +18,8 @@ from pmvge.tables.columns.encodings import (
     HashedWords,
     Numbers,
     Scaling,
-    fit_vector,
-    fit_words,
 )
+from pmvge.tables.columns.fitting import fit_vector, fit_words
 
 TEXTS = [
     "The quick brown fox, the lazy dog",
@@ -162,9 +161,9 @@ def test_missing_vectors_get_the_mean_and_an_indicator() -> None:
     [
         ([[1.0, 2.0], [1.0]], "expected vectors of length 2, got one of 1"),
         ([[1.0, 2.0], []], "expected vectors of length 2, got one of 0"),
-        ([[1.0, None]], "a vector has an element that is missing or infinite"),
-        ([[float("nan"), 1.0]], "a vector has an element that is missing or infinite"),
-        ([[float("inf"), 1.0]], "a vector has an element that is missing or infinite"),
+        ([[1.0, None]], "expected finite numbers, but a vector has an element"),
+        ([[float("nan"), 1.0]], "expected finite numbers, but a vector has an element"),
+        ([[float("inf"), 1.0]], "expected finite numbers, but a vector has an element"),
     ],
 )
 def test_bad_vectors(values, message) -> None:

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from pmvge.graph import MultiViewGraph
 
 app = typer.Typer(
-    help="Data sets: list them, download them, describe them.\n\nExample: pmvge datasets list",
+    help="List, download and describe data sets.\n\nExample: pmvge datasets list",
     no_args_is_help=True,
     add_completion=False,
 )
-Name = Annotated[str, typer.Argument(help="A name that 'pmvge datasets list' shows.")]
+Name = Annotated[str, typer.Argument(help="The name of a data set, from 'pmvge datasets list'.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Folder = Annotated[
     Path | None,
@@ -32,8 +32,8 @@ Folder = Annotated[
         "--folder",
         "--data",
         metavar="DATA",
-        help="Data folder, with a subfolder for each set. Default: $PMVGE_DATA, or else your user "
-        "data folder.",
+        help="The data folder, with a subfolder for each data set. Default: $PMVGE_DATA, or a "
+        "folder in your home directory.",
     ),
 ]
 
@@ -63,10 +63,10 @@ def download(
     name: Name,
     folder: Folder = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Download even if the set is there.")
+        bool, typer.Option("--force", help="Download it even if you have it.")
     ] = False,
 ) -> None:
-    """Download a data set from its publisher, verify it, and unpack it if need be.
+    """Download a data set from its publisher, verify it, and unpack it if needed.
 
     An archive that is there already and passes verification is not downloaded again without
     --force.
@@ -95,7 +95,7 @@ def download(
 
 @app.command()
 def describe(name: Name, folder: Folder = None, as_json: AsJson = False) -> None:
-    """Describe a data set, where it is searched for, and its graph if it is downloaded.
+    """Show what a data set is, where it is stored, and its graph if it is downloaded.
 
     Example: pmvge datasets describe digits
     """

@@ -21,7 +21,7 @@ def demo(
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Fit PMvGE to handwritten digits in four views and show what it learned.
+    """Fit PMvGE to handwritten digits in four views, show scores and examples, write a report.
 
     Example: pmvge demo --seed 1
     """
@@ -53,6 +53,8 @@ def demo(
         return
     console.print(links_table(results["pairs"]))
     console.print(names_table(results["names"]))
-    console.print("\nUnseen images and their names with the highest expected weights:")
+    console.print(
+        "\nImages that were not in training, and the names with the highest expected weights:"
+    )
     console.print(Columns(examples(model, test, results["names"]["wrong"])))
     console.print(f"\nReport: {bold(report)}; open it in a browser", highlight=False)

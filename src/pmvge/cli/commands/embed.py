@@ -16,16 +16,18 @@ from pmvge.errors import ParameterError
 
 def embed(
     model: Model,
-    table: Annotated[str, typer.Argument(help="A table with the columns of the view's table.")],
+    table: Annotated[
+        str, typer.Argument(help="A table with the columns that the view had in training.")
+    ],
     view: Annotated[str, typer.Option("--view", help="The view that the rows belong to.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="A Parquet file.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The Parquet file to write.")],
     as_json: AsJson = False,
 ) -> None:
     """Embed the rows of a table and write ids and vectors to a Parquet file.
 
-    The table has the columns of the training table; it is read, embedded and written in chunks.
+    The table needs the columns that the view had in training. It is read and embedded in chunks.
 
-    Example: pmvge embed model/ --view movies new.csv -o vectors.parquet
+    Example: pmvge embed model/ --view films new_films.csv -o vectors.parquet
     """
     if output.suffix != ".parquet":
         raise ParameterError(f"-o: expected a name that ends in .parquet, got {str(output)!r}")

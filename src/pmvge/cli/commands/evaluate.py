@@ -20,32 +20,32 @@ def evaluate(
     model: Model,
     links: Annotated[
         list[str],
-        typer.Option("--links", metavar="FILE", help="A table of held-out links; may be repeated."),
+        typer.Option("--links", metavar="FILE", help="A table of held-out links; can be repeated."),
     ],
     pair: Annotated[
         list[str] | None,
         typer.Option("--pair", metavar="VIEW,VIEW", help="The views of each --links, in order."),
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Length of the lists for recall, nDCG.")] = 10,
+    k: Annotated[int, typer.Option("-k", min=1, help="List length for recall and nDCG.")] = 10,
     include_known: Annotated[
-        bool, typer.Option("--include-known", help="Rank the links of the training, too.")
+        bool, typer.Option("--include-known", help="Keep known links among the candidates.")
     ] = False,
     exposure: Annotated[
         float | None,
         typer.Option(
-            help="Held-out weight to expect per unit of training weight. Default: the ratio of "
-            "the two totals; 1 if the table is as large a sample as the training was."
+            help="Expected held-out weight per unit of training weight. Default: the ratio of the "
+            "two totals. Pass 1 if the held-out table is as large a sample as the training table."
         ),
     ] = None,
     strict: Strict = False,
     as_json: AsJson = False,
 ) -> None:
-    """Score a model on links that it has not seen.
+    """Score a model on held-out links.
 
-    The table has the columns of the training's link table. Each entity of the first view that has
-    a held-out link ranks all entities of the other; links of the training are left out.
+    The table needs the columns of the link table in training. For each entity of the first view
+    with a held-out link, all entities of the other view are ranked, without its known links.
 
-    Example: pmvge evaluate model/ --links held_out.csv --pair users,movies --json
+    Example: pmvge evaluate model/ --links held_out.csv --pair users,films --json
     """
     if pair and len(pair) > len(links):
         raise ParameterError(
@@ -94,7 +94,8 @@ def evaluate(
         line = f"{visible(name)}: {row['links']:,} links of {row['queries']:,} queries"
         if "sampled_queries" in row:
             line += f", a sample of {row['sampled_queries']:,} rows"
-        console.print(f"{line}; expected weights times {row['exposure']:.4g}", markup=False)
+        line += f"; expected weights are multiplied by {row['exposure']:.4g} (exposure)"
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def _view_pair(model: PMvGE, text: str | None, table: str) -> Pair:

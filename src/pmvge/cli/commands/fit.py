@@ -24,9 +24,9 @@ from pmvge.cli.output import (
 
 def fit(
     project: ProjectFile = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The model's folder.")] = Path(
-        "model"
-    ),
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="The model folder to write.")
+    ] = Path("model"),
     view: Views = None,
     links: LinkTables = None,
     set_: Settings = None,
@@ -49,8 +49,8 @@ def fit(
 
     Example: pmvge fit pmvge.toml -o model/ --set n_components=32
 
-    Without a project file: pmvge fit --view movies=movies.csv --view users=users.parquet
-    --links users,movies=ratings.csv:weight=rating -o model/
+    Without a project file: pmvge fit --view films=films.csv --view users=users.parquet
+    --links users,films=ratings.csv:weight=stars -o model/
     """
     from pmvge import storage
     from pmvge.cli.models import parse_settings

@@ -14,9 +14,12 @@ from pmvge.errors import StorageError
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="The folder of the tables.")] = Path(),
+    folder: Annotated[Path, typer.Argument(help="The folder with the tables.")] = Path(),
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Default: pmvge.toml in the folder.")
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="The project file to write. Default: pmvge.toml in the folder."
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_json: AsJson = False,

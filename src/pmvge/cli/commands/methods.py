@@ -30,7 +30,9 @@ LEGEND = (
 
 
 def methods(
-    name: Annotated[str | None, typer.Argument(help="Describe this method only.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="The class name of a method to describe.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the methods that share PMvGE's interface, or describe one.
@@ -71,5 +73,6 @@ def _print_card(method: Card) -> None:
     home = "pmvge" if method.name == "PMvGE" else "pmvge.baselines"
     console.print(Text(f"{method.name}: {method.title}", style="bold"))
     for paragraph in (method.what, method.choose, method.references):
-        console.print(Text("\n" + re.sub(r":math:`([^`]*)`", r"\1", paragraph)))
+        plain = re.sub(r":math:`\\?([^`]*)`", r"\1", paragraph).replace("``", "'")
+        console.print(Text("\n" + plain))
     console.print(Text(f"\nfrom {home} import {method.name}"), soft_wrap=True)

@@ -24,15 +24,17 @@ def report(
         typer.Option(
             "--label",
             metavar="VIEW=FILE:COLUMN",
-            help="Colour the map by a column of a table that has the view's ids; may be repeated.",
+            help="Colour the map by a column of a table that has the view's ids; can be repeated.",
         ),
     ] = None,
-    title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
+    title: Annotated[
+        str | None, typer.Option(help="The title of the page. Default: the name of the folder.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a report: one HTML file that opens offline in any browser.
 
-    Example: pmvge report model/ -o report.html --label movies=movies.csv:genre
+    Example: pmvge report model/ -o report.html --label films=films.csv:year
     """
     check_writable(output, folder=False)
     from pmvge.cli.models import load

@@ -17,29 +17,35 @@ ALL = "all"
 
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="An experiment, or 'all'.")] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the results.")] = Path(
-        "results"
-    ),
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="The folder to write the results to.")
+    ] = Path("results"),
     repetitions: Annotated[
         int | None,
         typer.Option("--repetitions", min=1, help="Number of splits. Default: the recipe's."),
     ] = None,
     methods: Annotated[
-        str | None, typer.Option("--methods", help="Rows of the table, separated by commas.")
+        str | None,
+        typer.Option(
+            "--methods", help="Methods to run, by their names in the results, separated by commas."
+        ),
     ] = None,
     processes: Annotated[
         int, typer.Option("--processes", min=1, help="Number of jobs to run in parallel.")
     ] = 1,
     tune: Annotated[
         bool,
-        typer.Option("--tune", help="Search settings again, on the validation parts."),
+        typer.Option(
+            "--tune",
+            help="Search settings on the validation parts instead of using the stored ones.",
+        ),
     ] = False,
     data: Annotated[
         Path | None, typer.Option("--data", help="Data folder. Default: $PMVGE_DATA.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
 ) -> None:
-    """Run an experiment of the paper and print our numbers beside the paper's.
+    """Run an experiment of the paper and print the new numbers next to the paper's.
 
     Without a name the experiments are listed. After an interrupt, the same command continues.
 

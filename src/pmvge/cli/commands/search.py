@@ -19,15 +19,17 @@ def search(
     view: Annotated[str, typer.Option("--view", help="The view to search from.")],
     among: Annotated[str, typer.Option("--among", help="The view to search in.")],
     id_: Annotated[
-        list[str] | None, typer.Option("--id", help="An entity of the training; may be repeated.")
+        list[str] | None, typer.Option("--id", help="The id of a known entity; can be repeated.")
     ] = None,
     rows: Annotated[
         str | None, typer.Option("--rows", metavar="FILE", help="A table of new entities.")
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="The number of partners.")] = 10,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of partners to return.")] = 10,
     by: Annotated[
         str,
-        typer.Option(help="'intensity': expected weights; 'similarity': for any pair of views."),
+        typer.Option(
+            help="Rank by 'intensity' (expected weights) or 'similarity' (works for any two views)."
+        ),
     ] = "intensity",
     exclude_known: Annotated[
         bool, typer.Option("--exclude-known", help="Leave out partners that are linked already.")
@@ -36,9 +38,9 @@ def search(
 ) -> None:
     """Find the best partners of entities, in another view or in the same.
 
-    Example: pmvge search model/ --view users --id 42 --among movies -k 10 --exclude-known
+    Example: pmvge search model/ --view users --id 42 --among films -k 10 --exclude-known
 
-    New entities: pmvge search model/ --view users --rows new_users.csv --among movies
+    New entities: pmvge search model/ --view users --rows new_users.csv --among films
     """
     choose("ranking", by, ("intensity", "similarity"), "--by")
     if bool(id_) == bool(rows):

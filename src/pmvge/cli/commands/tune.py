@@ -37,12 +37,14 @@ def tune(
             help="The project file to write, with the best settings. Default: the same file.",
         ),
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Number of fits, earlier runs included.")] = 20,
+    trials: Annotated[
+        int, typer.Option(min=1, help="Number of fits, including those of earlier runs.")
+    ] = 20,
     minutes: Annotated[
         float | None, typer.Option(min=0, help="Start no trial after this many minutes.")
     ] = None,
     study: Annotated[
-        Path, typer.Option(help="The file that stores the trials; another run continues it.")
+        Path, typer.Option(help="The file that stores the trials; a later run continues from it.")
     ] = Path("pmvge-tune.log"),
     view: Views = None,
     links: LinkTables = None,

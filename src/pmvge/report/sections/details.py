@@ -18,8 +18,8 @@ def details(model: PMvGE, background: Background | None) -> Section:
         row = [pair_name((a, b)), format_number(float(model.alpha_[i, j]))]
         row.append(f"± {error:.2%}" if error else "exact")
         for part in parts:
-            found = part.get((a, b))
-            row += ["–", "–"] if found is None else [f"{len(found):,}", format_number(found.total)]
+            links = part.get((a, b))
+            row += ["–", "–"] if links is None else [f"{len(links):,}", format_number(links.total)]
         alphas.append(row)
     views = [
         [

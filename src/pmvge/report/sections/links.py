@@ -35,15 +35,15 @@ def calibration(pairs: Sequence[PairData], seed: int) -> Section:
         return skipped_section("calibration", title, "no view pair has links")
     panels, on_held_out = [], set()
     for index, part in enumerate(usable[:MAX_PANELS]):
-        found = comparison.calibration(part, np.random.default_rng([seed, 3, index]))
-        on_held_out.add(found.held_out)
-        rows, n, view = found.rows
+        measured = comparison.calibration(part, np.random.default_rng([seed, 3, index]))
+        on_held_out.add(measured.held_out)
+        rows, n, view = measured.rows
         note = f"Estimated on {rows:,} of {n:,} entities of {user_text(view, 40)}."
         panels.append(
             _panel(
                 pair_name(part.pair),
                 f'<p class="note">{note}</p>' if rows < n else "",
-                figure(f"calibration-{index}", figures.calibration_panel(found), "Calibration"),
+                figure(f"calibration-{index}", figures.calibration_panel(measured), "Calibration"),
             )
         )
     lead = (
@@ -86,9 +86,9 @@ def distributions(pairs: Sequence[PairData], views: Sequence[str], seed: int) ->
                 pair_name(part.pair), legend(names), figure(f"degrees-{index}", drawn, "Degrees")
             )
         )
-        found = comparison.similarities(part, np.random.default_rng([seed, 4, index]))
-        roles |= {name: figures.SIMILARITY_COLORS[name] for name in found}
-        drawn = figures.similarity_panel(found)
+        similarities = comparison.similarities(part, np.random.default_rng([seed, 4, index]))
+        roles |= {name: figures.SIMILARITY_COLORS[name] for name in similarities}
+        drawn = figures.similarity_panel(similarities)
         similarity_panels.append(
             _panel(pair_name(part.pair), "", figure(f"similar-{index}", drawn, "Similarities"))
         )

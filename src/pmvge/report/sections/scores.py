@@ -77,7 +77,7 @@ def scores(results: Mapping[str, Any] | None, pairs: Sequence[PairData]) -> Sect
 
 
 def _value(name: str, value: Any) -> str:
-    """Format a value: shares with three decimals, other numbers as usual."""
+    """Return a value as text: shares with three decimals, others as :func:`format_number` does."""
     is_share = name.partition("@")[0] in ("roc_auc", "average_precision", "recall", "ndcg")
     if is_share and isinstance(value, float) and value == value:
         return f"{value:.3f}"

@@ -60,9 +60,8 @@ def cast(column: str, kind: str, types: Mapping[str, str]) -> str:
         return cast_id(column, types, "VARCHAR")
     if kind == "date" and types[column] in ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"):
         return f"epoch({name}) / 86400"
-    if kind == "vector" and re.fullmatch(
-        r"FLOAT\[\d*\]", types[column]
-    ):  # half the memory of DOUBLE
+    if kind == "vector" and re.fullmatch(r"FLOAT\[\d*\]", types[column]):
+        # Half the memory of DOUBLE.
         return f"CAST({name} AS FLOAT[])"
     expression = _try_cast(column, kind, types)
     if kind == "numeric":
@@ -102,14 +101,14 @@ def check_casts(
         if kind in _EXPECTED and not (kind == "numeric" and types[c] in _INTEGERS)
     ]
     invalid = {column: is_invalid(column, kinds[column], types) for column in to_check}
-    found: list[int] = []
+    n_invalid: list[int] = []
     with table_errors(where):
         for start in range(0, len(to_check), PART):
             part = to_check[start : start + PART]
             counts = ", ".join(f"count_if({invalid[column]})" for column in part)
             (row,) = fetch_all(db, f"SELECT {counts} FROM {quote_ident(table)}")
-            found += row
-        for column, count in zip(invalid, found, strict=True):
+            n_invalid += row
+        for column, count in zip(invalid, n_invalid, strict=True):
             if count:
                 query = (
                     f"SELECT {quote_ident(column)} FROM {quote_ident(table)} "
@@ -144,9 +143,9 @@ def select_typed(
     rows = quote_ident(f"rows of {raw}")  # reads files once instead of once per part
     db.execute(f"CREATE TEMP TABLE {rows} AS SELECT * FROM {quote_ident(raw)}")
     parts: list[str] = []
-    for at in range(0, len(columns), PART):
-        parts.append(quote_ident(f"part {at} of {raw}"))
-        part = ", ".join(columns[at : at + PART])
+    for start in range(0, len(columns), PART):
+        parts.append(quote_ident(f"part {start} of {raw}"))
+        part = ", ".join(columns[start : start + PART])
         db.execute(f"CREATE TEMP TABLE {parts[-1]} AS SELECT {part} FROM {rows}")
     db.execute(f"DROP TABLE {rows}")
     yield f"SELECT * FROM {' POSITIONAL JOIN '.join(parts)}"

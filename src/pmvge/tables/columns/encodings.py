@@ -6,9 +6,8 @@ once, to the training table, and holds plain data: means, categories, words.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
@@ -17,7 +16,7 @@ import numpy as np
 import pyarrow.compute
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
 
 from pmvge.errors import TableError
 from pmvge.graph import varies
@@ -205,57 +204,6 @@ class HashedWords:
 ColumnEncoding: TypeAlias = Numbers | Vector | Category | Words | HashedWords
 
 
-def fit_words(column: str, batches: Iterable[pyarrow.Array], size: int | None) -> Words:
-    r"""Return the encoding of a text column with its ``size`` most frequent words.
-
-    Words that occur in one row only are left out, unless all do. With n rows,
-
-    .. math:: \mathrm{idf} = \log\frac{1 + n}{1 + n_\text{word}} + 1.
-    """
-    analyze: Callable[[str], list[str]] = CountVectorizer().build_analyzer()
-    rows, counts = 0, Counter[str]()
-    for batch in batches:
-        rows += len(batch)
-        for text in batch.to_pylist():
-            counts.update(set(analyze(text or "")))
-    several = {word: n for word, n in counts.items() if n > 1} or dict(counts)
-    if not several:
-        raise TableError(
-            f"column {column!r}: expected words of two letters or more in this text, found none; "
-            "use kind category, or leave the column out"
-        )
-    kept = sorted(several, key=lambda word: (-several[word], word))[: size or WORDS]
-    words = tuple(sorted(kept))
-    return Words(
-        (column,), words, tuple(math.log((1 + rows) / (1 + several[w])) + 1 for w in words)
-    )
-
-
-def fit_vector(
-    column: str, batches: Iterable[pyarrow.Array], length: int, standardize: bool
-) -> Vector:
-    """Return the encoding of a vector column: mean and deviation of every element, over batches."""
-    n, mean, square = 0, np.zeros(length), np.zeros(length)
-    missing = False
-    for batch in batches:
-        x = lists_to_rows(column, batch, length)
-        missing |= bool(np.isnan(x[:, 0]).any())
-        x = x[~np.isnan(x[:, 0])]
-        if len(x):
-            ours, total = x.mean(axis=0), n + len(x)
-            square += ((x - ours) ** 2).sum(axis=0) + (ours - mean) ** 2 * n * len(x) / total
-            mean += (ours - mean) * len(x) / total
-            n = total
-    deviation = np.sqrt(square / max(1, n))
-    return Vector(
-        (column,),
-        tuple(
-            Scaling.of(m, d, missing, standardize)
-            for m, d in zip(mean.tolist(), deviation.tolist(), strict=True)
-        ),
-    )
-
-
 def lists_to_rows(column: str, values: pyarrow.Array, length: int) -> NDArray[np.float64]:
     """Return lists of ``length`` numbers as rows of a matrix; a missing list is a row of NaN."""
     lengths = pyarrow.compute.list_value_length(values).to_numpy(zero_copy_only=False)
@@ -269,7 +217,10 @@ def lists_to_rows(column: str, values: pyarrow.Array, length: int) -> NDArray[np
     x = np.full((len(values), length), np.nan)
     x[given] = _doubles(flat).reshape(-1, length)
     if not np.isfinite(x[given]).all():
-        raise TableError(f"column {column!r}: a vector has an element that is missing or infinite")
+        raise TableError(
+            f"column {column!r}: expected finite numbers, but a vector has an element that is "
+            "missing or infinite"
+        )
     return x
 
 

@@ -15,15 +15,12 @@ import numpy as np
 import pyarrow
 from scipy import sparse
 
-from pmvge.errors import TableError
 from pmvge.graph import Features
 from pmvge.tables.columns import encodings
 from pmvge.tables.columns.casts import check_column
 from pmvge.tables.columns.encodings import ColumnEncoding, Matrix, Notes
 from pmvge.tables.project import Feature, ViewTable
-from pmvge.tables.sources.connection import BATCH, fetch_all, quote_ident
-
-MAX_DENSE_WIDTH = 1 << 20  # features
+from pmvge.tables.sources.connection import BATCH, quote_ident
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,8 @@ def resolve_features(
 ) -> dict[str, Feature]:
     """Return the feature of each feature column, in the order of the table's columns.
 
-    Patterns do not match columns that are ids, labels or features by name.
+    Patterns do not match columns that are ids, labels or features by name. Raise TableError if a
+    name or pattern matches no column.
     """
     given = {
         name: Feature.of(f"{where}: {name!r}", f) for name, f in (table.features or {}).items()
@@ -89,97 +87,6 @@ def resolve_features(
             check_column(where, name, columns)
         chosen |= dict.fromkeys(matching, feature)
     return {name: chosen[name] for name in columns if name in chosen}
-
-
-def fit_recipe(
-    db: duckdb.DuckDBPyConnection,
-    where: str,
-    staged: str,
-    table: ViewTable,
-    features: Mapping[str, Feature],
-) -> Recipe:
-    """Return the recipe fitted to the typed feature columns of a staged table."""
-    found: list[ColumnEncoding] = []
-    numbers = [c for c, feature in features.items() if feature.kind in ("numeric", "date")]
-    if numbers:
-        kinds = [features[column].kind for column in numbers]
-        found.append(_fit_numbers(db, staged, numbers, kinds, table.standardize))
-    for column, feature in features.items():
-        try:
-            if feature.kind == "category":
-                found.append(
-                    _fit_category(db, staged, column, feature.size or encodings.CATEGORIES)
-                )
-            elif feature.kind == "text" and feature.hashed:
-                found.append(encodings.HashedWords((column,), feature.size or encodings.BUCKETS))
-            elif feature.kind == "text":
-                found.append(encodings.fit_words(column, _column(db, staged, column), feature.size))
-            elif feature.kind == "vector":
-                found.append(_fit_vector(db, staged, column, table.standardize))
-        except TableError as error:
-            raise TableError(f"{where}: {error}") from error
-    is_sparse = any(encoding.sparse for encoding in found)
-    recipe = Recipe(
-        str(table.id), tuple(found), is_sparse if table.sparse is None else table.sparse
-    )
-    if recipe.width > MAX_DENSE_WIDTH and not recipe.sparse:
-        raise TableError(
-            f"{where}: {recipe.width:,} columns are too many for dense rows; set sparse = true"
-        )
-    return recipe
-
-
-def _fit_numbers(
-    db: duckdb.DuckDBPyConnection,
-    staged: str,
-    columns: list[str],
-    kinds: list[str],
-    standardize: bool,
-) -> encodings.Numbers:
-    scalings: list[encodings.Scaling] = []
-    db.execute("SET threads = 1")  # sums in the order of the ids: reproducible to the bit
-    for start in range(0, len(columns), 256):  # columns per statement
-        names = [quote_ident(f"feature {column}") for column in columns[start : start + 256]]
-        statistics = ", ".join(f"avg({n}), stddev_pop({n}), count(*) - count({n})" for n in names)
-        (row,) = fetch_all(db, f"SELECT {statistics} FROM {quote_ident(staged)}")
-        scalings += [
-            encodings.Scaling.of(row[at], row[at + 1], row[at + 2] > 0, standardize)
-            for at in range(0, len(row), 3)
-        ]
-    db.execute("RESET threads")
-    return encodings.Numbers(tuple(columns), tuple(kinds), tuple(scalings))
-
-
-def _fit_category(
-    db: duckdb.DuckDBPyConnection, staged: str, column: str, size: int
-) -> encodings.Category:
-    name = quote_ident(f"feature {column}")
-    rows = fetch_all(
-        db,
-        f"SELECT {name} FROM {quote_ident(staged)} WHERE {name} IS NOT NULL "
-        f"GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT {size + 1}",
-    )
-    empty = fetch_all(db, f"SELECT 1 FROM {quote_ident(staged)} WHERE {name} IS NULL LIMIT 1")
-    values = tuple(sorted(str(row[0]) for row in rows[:size]))
-    return encodings.Category((column,), values, len(rows) > size, bool(empty))
-
-
-def _fit_vector(
-    db: duckdb.DuckDBPyConnection, staged: str, column: str, standardize: bool
-) -> encodings.Vector:
-    name = quote_ident(f"feature {column}")
-    found = fetch_all(
-        db, f"SELECT len({name}) FROM {quote_ident(staged)} WHERE {name} IS NOT NULL LIMIT 1"
-    )
-    if not found or not found[0][0]:
-        raise TableError(f"column {column!r}: expected vectors, but all are empty")
-    return encodings.fit_vector(column, _column(db, staged, column), int(found[0][0]), standardize)
-
-
-def _column(db: duckdb.DuckDBPyConnection, staged: str, column: str) -> Iterator[pyarrow.Array]:
-    query = f"SELECT {quote_ident(f'feature {column}')} AS value FROM {quote_ident(staged)}"
-    for batch in fetch_batches(db, query):
-        yield batch["value"]
 
 
 def fetch_batches(db: duckdb.DuckDBPyConnection, query: str) -> Iterator[dict[str, pyarrow.Array]]:

@@ -36,11 +36,11 @@ def strip_number(column: str) -> str:
 def singulars(name: str) -> set[str]:
     """Return possible singulars of a name: movie (and movy) of movies, category of categories."""
     lower = name.lower()
-    found = {lower}
+    names = {lower}
     for ending, replacement in (("s", ""), ("es", ""), ("ies", "y")):
         if lower.endswith(ending) and not lower.endswith("ss"):
-            found.add(lower[: -len(ending)] + replacement)
-    return found - {""}
+            names.add(lower[: -len(ending)] + replacement)
+    return names - {""}
 
 
 def is_named_after(column: str, view: str) -> bool:
@@ -82,14 +82,15 @@ def guess_view(
 ) -> ViewTable:
     """Return the table of a view with its id, features and labels guessed.
 
-    ``links`` are columns that hold ids of other views; they are no features.
+    ``links`` are columns that hold ids of other views; they are not used as features. Raise
+    TableError if the table has no rows or no id column.
     """
     where = f"view {name} ({table.source})"
-    found = profile_columns(db, raw, types)
-    if not any(profile.rows for profile in found.values()):
+    profiles = profile_columns(db, raw, types)
+    if not any(profile.rows for profile in profiles.values()):
         raise TableError(f"{where}: the table has no rows")
-    key = check_column(where, table.id, types) if table.id else _id_by_name(name, found)
-    key = key or guess_id(name, found)
+    key = check_column(where, table.id, types) if table.id else _id_by_name(name, profiles)
+    key = key or guess_id(name, profiles)
     if key is None:
         raise TableError(
             f"{where}: no id column found: no column has a distinct value in every row; "
@@ -98,7 +99,7 @@ def guess_view(
     if table.features is not None:
         return replace(table, id=key)
     labels = table.labels or tuple(c for c in types if c.lower() in LABEL_NAMES and c != key)
-    others = {c: p for c, p in found.items() if c not in {key, *labels, *links}}
+    others = {c: p for c, p in profiles.items() if c not in {key, *labels, *links}}
     kinds = {c: guess_kind(c, p) for c, p in others.items()}
     numbers = [others[c] for c, kind in kinds.items() if kind == "numeric"]
     zeros, values = sum(p.zeros for p in numbers), sum(p.rows for p in numbers)
@@ -122,7 +123,7 @@ def guess_view(
 def _id_by_name(view: str, columns: Mapping[str, Profile]) -> str | None:
     """Return the only column that is named like the id of the view, if there is one.
 
-    Its values are not looked at: duplicate ids are reported later instead of choosing another id.
+    Its values are not checked: duplicate ids are reported later, instead of choosing another id.
     """
     named = [
         c for c in columns if c.lower() == "id" or (_has_id_suffix(c) and is_named_after(c, view))
@@ -191,14 +192,17 @@ def guess_links(
     types: Mapping[str, Mapping[str, str]],
     columns: Mapping[str, str],
 ) -> LinkTable:
-    """Return a link table with its two id columns and its weight column guessed."""
+    """Return a link table with its two id columns and its weight column guessed.
+
+    Raise TableError if the table has no rows, or fewer than two columns that may be ids.
+    """
     raw = raw_links_name(pair)
-    found = profile_columns(db, raw, columns)
-    if not any(profile.rows for profile in found.values()):
+    profiles = profile_columns(db, raw, columns)
+    if not any(profile.rows for profile in profiles.values()):
         raise TableError(f"links {','.join(pair)} ({table.source}): the table has no rows")
     candidates = [
         c
-        for c, p in found.items()
+        for c, p in profiles.items()
         if p.kind in ("integer", "word", "text", "number") and c != table.weight
     ]
     score = {}
@@ -227,7 +231,7 @@ def guess_links(
             f"{', '.join(map(repr, columns))}"
         )
     if table.weight is None and table.aggregate == "sum":
-        table = replace(table, weight=guess_weight(found, set(best)))
+        table = replace(table, weight=guess_weight(profiles, set(best)))
     symmetrize = table.symmetrize or ("max" if a == b else None)
     return replace(table, columns=best, symmetrize=symmetrize)
 

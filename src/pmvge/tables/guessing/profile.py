@@ -63,17 +63,19 @@ def _fetch_facts(
     db: duckdb.DuckDBPyConnection, table: str, facts: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[Any, ...]]:
     """Return the values of several SQL expressions for each of many columns; 0 for NULL."""
-    found: dict[str, tuple[Any, ...]] = {}
+    values: dict[str, tuple[Any, ...]] = {}
     columns = list(facts)
     for start in range(0, len(columns), 50):  # columns per statement
         part = columns[start : start + 50]
         expressions = ", ".join(fact for column in part for fact in facts[column])
         (row,) = fetch_all(db, f"SELECT {expressions} FROM {quote_ident(table)}")
-        at = 0
+        start_of_column = 0
         for column in part:
-            found[column] = tuple(fact or 0 for fact in row[at : at + len(facts[column])])
-            at += len(facts[column])
-    return found
+            values[column] = tuple(
+                fact or 0 for fact in row[start_of_column : start_of_column + len(facts[column])]
+            )
+            start_of_column += len(facts[column])
+    return values
 
 
 def _opaque(kind: str) -> bool:
@@ -167,12 +169,13 @@ def share_of_ids(
     other_types: Mapping[str, str],
 ) -> float:
     """Return the share of a column's first 1,000 distinct values that are ids of another table."""
-    ours, theirs = cast_id(column, types, "VARCHAR"), cast_id(key, other_types, "VARCHAR")
-    ((total, found),) = fetch_all(
+    id_sql, other_id_sql = cast_id(column, types, "VARCHAR"), cast_id(key, other_types, "VARCHAR")
+    ((total, n_ids),) = fetch_all(
         db,
-        f"SELECT count(*), count(o.id) FROM (SELECT DISTINCT {ours} AS id FROM "
+        f"SELECT count(*), count(o.id) FROM (SELECT DISTINCT {id_sql} AS id FROM "
         f"{quote_ident(f'sample of {raw}')} WHERE {quote_ident(column)} IS NOT NULL "
         f"ORDER BY 1 LIMIT 1000) t "
-        f"LEFT JOIN (SELECT DISTINCT {theirs} AS id FROM {quote_ident(other)}) o ON t.id = o.id",
+        f"LEFT JOIN (SELECT DISTINCT {other_id_sql} AS id FROM {quote_ident(other)}) o "
+        "ON t.id = o.id",
     )
-    return found / total if total else 0.0
+    return n_ids / total if total else 0.0

@@ -110,7 +110,7 @@ def _stage_all(db: duckdb.DuckDBPyConnection, folder: Path) -> tuple[list[_Table
                 skipped[path.name] = str(error)
                 continue
             sources += [(name, Source(database=path.name, table=name)) for name in names]
-    found: list[_Table] = []
+    tables: list[_Table] = []
     for number, (name, source) in enumerate(sources):
         raw = f"table {number}"
         try:
@@ -120,20 +120,20 @@ def _stage_all(db: duckdb.DuckDBPyConnection, folder: Path) -> tuple[list[_Table
         except TableError as error:
             skipped[str(source)] = str(error)
             continue
-        if any(name == other.name for other in found):
+        if any(name == other.name for other in tables):
             name = f"{name}_{number}"
         if not next(iter(columns.values())).rows:
             skipped[str(source)] = "no rows"
             continue
-        found.append(_Table(name, source, raw, types, columns))
-    return found, skipped
+        tables.append(_Table(name, source, raw, types, columns))
+    return tables, skipped
 
 
 def _foreign_keys(
     db: duckdb.DuckDBPyConnection, table: _Table, tables: list[_Table]
 ) -> dict[str, str]:
     """Return the columns that hold ids of other tables, by their values and names."""
-    found = {}
+    foreign_keys = {}
     for column, profile in list(table.columns.items())[:MAX_FOREIGN_KEYS]:
         if profile.kind not in ("integer", "word", "text", "number"):
             continue
@@ -162,8 +162,8 @@ def _foreign_keys(
             if inside >= 0.5 and likely and score > best_score:
                 best, best_score = other.name, score
         if best is not None:
-            found[column] = best
-    return found
+            foreign_keys[column] = best
+    return foreign_keys
 
 
 def _assemble(
@@ -217,10 +217,12 @@ def _assemble(
                 f"{right!r} {_describe_side(named, right, b)}"
             )
     if not links:
-        found = "; ".join(f"{table.source}: {', '.join(list(table.types)[:8])}" for table in tables)
+        headers = "; ".join(
+            f"{table.source}: {', '.join(list(table.types)[:8])}" for table in tables
+        )
         raise TableError(
             f"{folder}: no link table found: expected a table with two columns of ids, "
-            f"found {found}"
+            f"found {headers}"
         )
     linked = {view for pair in links for view in pair}
     for view in [view for view in views if view not in linked]:

@@ -64,14 +64,14 @@ def open_features(
     """
     file = Path(path)
     try:
-        found, fortran, kind, offset = _read_header(file)
+        stored_shape, fortran, kind, offset = _read_header(file)
     except OSError as error:
         raise TableError(f"{file}: cannot be read: {error.strerror or error}") from error
     if kind.kind not in "fiub":
         raise TableError(f"{file}: expected real numbers, got dtype {kind}")
-    if len(found) < 2 or min(found) < 1:
+    if len(stored_shape) < 2 or min(stored_shape) < 1:
         raise TableError(
-            f"{file}: expected an array of shape (rows, columns, ...), got shape {found}"
+            f"{file}: expected an array of shape (rows, columns, ...), got shape {stored_shape}"
         )
     if fortran:
         raise TableError(
@@ -80,16 +80,16 @@ def open_features(
         )
     if dtype is not None and kind != np.dtype(dtype):
         raise TableError(f"{file}: expected dtype {np.dtype(dtype)}, got {kind}")
-    if shape is not None and not _fits(found, shape):
+    if shape is not None and not _fits(stored_shape, shape):
         expected = str(shape).replace("None", "any")
-        raise TableError(f"{file}: expected shape {expected}, got {found}")
-    needed, size = offset + _bytes(found, kind), file.stat().st_size
+        raise TableError(f"{file}: expected shape {expected}, got {stored_shape}")
+    needed, size = offset + _bytes(stored_shape, kind), file.stat().st_size
     if size < needed:
         raise TableError(
-            f"{file}: truncated: expected {needed:,} bytes for shape {found} and dtype {kind}, "
-            f"got {size:,}"
+            f"{file}: truncated: expected {needed:,} bytes for shape {stored_shape} and dtype "
+            f"{kind}, got {size:,}"
         )
-    return np.memmap(file, kind, "r", offset, found)
+    return np.memmap(file, kind, "r", offset, stored_shape)
 
 
 def _read_header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
@@ -108,9 +108,9 @@ def _read_header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]
         return tuple(map(int, shape)), fortran, np.dtype(dtype), stream.tell()
 
 
-def _fits(found: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
-    return len(found) == len(shape) and all(
-        wanted in (None, size) for size, wanted in zip(found, shape, strict=True)
+def _fits(stored: tuple[int, ...], shape: tuple[int | None, ...]) -> bool:
+    return len(stored) == len(shape) and all(
+        wanted in (None, size) for size, wanted in zip(stored, shape, strict=True)
     )
 
 
@@ -123,15 +123,15 @@ def _bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
 
 def current_metadata(path: Path, origin: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the metadata of a file if it is complete and was made from ``origin``; else None."""
-    found = _read_metadata(path)
-    if found is None or not path.is_file():
+    metadata = _read_metadata(path)
+    if metadata is None or not path.is_file():
         return None
     expected = {
         "pmvge features": FORMAT,
         "origin": _through_json(origin),
         "file": _fingerprint(path),
     }
-    return found if expected.items() <= found.items() else None
+    return metadata if expected.items() <= metadata.items() else None
 
 
 def write_features(
@@ -220,10 +220,10 @@ def _metadata_path(path: Path) -> Path:
 def _read_metadata(path: Path) -> dict[str, Any] | None:
     """Return the metadata beside a file; None if there is none that pmvge wrote."""
     try:
-        found = json.loads(_metadata_path(path).read_text(encoding="utf-8"))
+        metadata = json.loads(_metadata_path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and "pmvge features" in found else None
+    return metadata if isinstance(metadata, dict) and "pmvge features" in metadata else None
 
 
 def _fingerprint(path: Path) -> list[int]:

@@ -108,10 +108,10 @@ def ids_from_parquet(source: Files, column: str) -> Ids:
         opened = _open(path)
         check_column(str(path), column, opened.schema_arrow.names)
         with table_errors(str(path)):
-            found = opened.read([column])[column]
-        if found.null_count:
-            raise TableError(f"{path}: id column {column!r}: {found.null_count:,} ids are empty")
-        parts.append(found.to_numpy())
+            values = opened.read([column])[column]
+        if values.null_count:
+            raise TableError(f"{path}: id column {column!r}: {values.null_count:,} ids are empty")
+        parts.append(values.to_numpy())
     ids = np.concatenate(parts)
     return ids.astype(str) if ids.dtype == object else ids
 
@@ -243,9 +243,8 @@ def _numbers(path: Path, start: int, name: str, values: Any, width: int) -> NDAr
 
 def _convert(dtype: np.dtype[Any], values: NDArray[Any]) -> NDArray[Any]:
     """Return numbers as another dtype; infinite where they are too large for it."""
-    if (
-        values.dtype == np.float32 and dtype == np.float16
-    ):  # torch uses the CPU's conversion instructions
+    if values.dtype == np.float32 and dtype == np.float16:
+        # torch uses the CPU's conversion instructions.
         return torch.from_numpy(np.array(values)).half().numpy()
     with np.errstate(over="ignore"):
         return values.astype(dtype)

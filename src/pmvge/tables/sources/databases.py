@@ -27,7 +27,10 @@ REFUSED = re.compile(r'"name": "(JSON_EXECUTE_SERIALIZED_SQL|\w*_EXTERNAL_RESOUR
 
 
 def stage_database(db: duckdb.DuckDBPyConnection, name: str, source: Source, folder: Path) -> None:
-    """Copy the rows of a database table or query into a table ``name`` of the connection."""
+    """Copy the rows of a database table or query into a table ``name`` of the connection.
+
+    Raise TableError if the file is not a database, or if the table or query is not valid.
+    """
     path = folder / str(source.database)
     if not path.is_file():
         raise TableError(f"{source.database}: no such database file in {path.parent}")
@@ -68,11 +71,13 @@ def _copy_sqlite(
     # Return SQLITE_DENY (1) for actions that are not allowed.
     connection.set_authorizer(lambda action, *_: int(action not in ALLOWED_ACTIONS))
     try:
-        found = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
-        _check_table(source, [str(row[0]) for row in found])
+        tables = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
+        )
+        _check_table(source, [str(row[0]) for row in tables])
         cursor = connection.execute(query)
         if cursor.description is None:
-            raise TableError(f"{source}: expected a query that selects rows")
+            raise TableError(f"{source}: expected a query that selects rows, got {short(query)}")
         names = [str(column[0]) for column in cursor.description]
         columns = ", ".join(f"{quote_ident(column)} VARCHAR" for column in names)
         db.execute(f"CREATE TEMP TABLE {quote_ident(name)} ({columns})")

@@ -32,10 +32,10 @@ def find_files(folder: Path, name: str) -> list[Path]:
     root = Path(exact.anchor) if Path(name).is_absolute() else folder
     pattern = str(exact.relative_to(root)) if Path(name).is_absolute() else name
     try:
-        found = [exact] if exact.is_file() else sorted(root.glob(pattern))
+        matches = [exact] if exact.is_file() else sorted(root.glob(pattern))
     except (ValueError, NotImplementedError) as error:
         raise TableError(f"{name}: is not a valid glob pattern: {error}") from error
-    files = [path for path in found if path.is_file()]
+    files = [path for path in matches if path.is_file()]
     if not files:
         if exact.is_dir():
             raise TableError(f"{name}: is a folder; name its files, such as {name}/*.csv")
@@ -48,7 +48,10 @@ def find_files(folder: Path, name: str) -> list[Path]:
 
 
 def scan_files(where: str, files: list[Path]) -> str:
-    """Return the SQL table function that reads files of one format with one header."""
+    """Return the SQL table function that reads files of one format with one header.
+
+    Raise TableError if the formats or headers differ, or if a file is neither CSV nor Parquet.
+    """
     formats = {_detect_format(path) for path in files}
     if len(formats) > 1:
         raise TableError(f"{where}: expected files of one format, got both CSV and Parquet")
@@ -93,10 +96,9 @@ def _read_header(path: Path) -> tuple[str, list[str]]:
     with path.open("rb") as packed:
         stream = gzip.open(packed) if path.suffix == ".gz" else packed  # noqa: SIM115
         first = stream.readline(1 << 24).decode("utf-8-sig")
-        while first.count('"') % 2 and (
-            more := stream.readline(1 << 24)
-        ):  # a name with a line break
-            first += more.decode()
+        # An odd number of quotes: a name contains a line break.
+        while first.count('"') % 2 and (continued := stream.readline(1 << 24)):
+            first += continued.decode()
     if not first.strip():
         raise TableError(f"{path}: expected a header in the first line, got an empty line")
     delimiter = max(",\t;|", key=re.sub(r'"[^"]*"', "", first).count)
@@ -115,9 +117,8 @@ def _read_header(path: Path) -> tuple[str, list[str]]:
     if repeated:
         raise TableError(f"{path}: the first line repeats the column name {short(repeated[0])}")
     numbers = [name for name in names if re.fullmatch(r"\s*-?\d+(\.\d*)?\s*", name)]
-    if numbers and not {*numbers} <= {
-        *map(str, range(len(names) + 1))
-    }:  # pandas writes 0, 1, 2, ...
+    numbered = {*map(str, range(len(names) + 1))}  # the names 0, 1, 2, ... that pandas writes
+    if numbers and not {*numbers} <= numbered:
         raise TableError(
             f"{path}: expected column names in the first line, got {short(numbers[0])}"
         )

@@ -29,7 +29,8 @@ def raw_links_name(pair: Pair) -> str:
 def stage(db: duckdb.DuckDBPyConnection, name: str, source: Source, folder: Path) -> dict[str, str]:
     """Make a source available as ``name`` in the connection.
 
-    Return the SQL type of each column. File names are relative to ``folder``.
+    Return the SQL type of each column. File names are relative to ``folder``. Raise TableError if
+    the source cannot be read.
     """
     where = str(source)
     with table_errors(where):
@@ -50,7 +51,10 @@ def stage(db: duckdb.DuckDBPyConnection, name: str, source: Source, folder: Path
 
 
 def as_arrow(where: str, frame: Any) -> pyarrow.Table:
-    """Return a pandas, polars or Arrow table, or a dict of columns, as an Arrow table."""
+    """Return a pandas, polars or Arrow table, or a dict of columns, as an Arrow table.
+
+    Raise TableError, which starts with ``where``, if it cannot be converted.
+    """
     try:
         if hasattr(frame, "iloc") and hasattr(frame, "columns"):  # pandas; keep a named index
             return pyarrow.Table.from_pandas(frame, preserve_index=bool(_named_index(frame)))

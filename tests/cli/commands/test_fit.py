@@ -93,10 +93,16 @@ def test_the_project_file_is_pmvge_toml_by_default(run, tables, monkeypatch):
         (("--links", "a=x.csv"), "--links: expected VIEW,VIEW=FILE, got 'a=x.csv'"),
         (("--links", "a,b"), "--links: expected VIEW,VIEW=FILE, got 'a,b'"),
         (("--links", "a,=x.csv"), "--links: expected VIEW,VIEW=FILE"),
-        (("--links", "a,b=x.csv:wieght=w"), "unknown option 'wieght': expected columns or weight"),
+        (
+            ("--links", "a,b=x.csv:wieght=w"),
+            "unknown option 'wieght': expected one of 'columns', 'weight'",
+        ),
         (("--links", "a,b=x.csv:aggregate=mean"), "aggregate: expected sum, count or max"),
         (("--links", "a,b=x.csv:columns=a"), "columns: expected two names, COLUMN,COLUMN"),
-        (("--links", "a,b=x.csv", "--view", "a=y.csv:key=k"), "unknown option 'key': expected id"),
+        (
+            ("--links", "a,b=x.csv", "--view", "a=y.csv:key=k"),
+            "unknown option 'key': expected one of 'id'",
+        ),
     ],
 )
 def test_invalid_flags_are_errors(run, tmp_path, given, says):

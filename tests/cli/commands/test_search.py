@@ -201,7 +201,9 @@ def save_between(own_model, newer, monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["search", "evaluate", "report"])
-def test_links_and_model_are_of_one_save(run, newer, save_between, films, tmp_path, command):
+def test_links_and_model_come_from_the_same_save(
+    run, newer, save_between, films, tmp_path, command
+):
     page = tmp_path / "page.html"
     flags = {
         "search": ("--view", "users", "--id", "u00003", "--among", "films", "--exclude-known"),

@@ -1,0 +1,175 @@
+"""Fit the recipe of a view, and the encodings of its columns, to the training table."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import duckdb
+import numpy as np
+import pyarrow
+from sklearn.feature_extraction.text import CountVectorizer
+
+from pmvge.errors import TableError
+from pmvge.tables.columns.encodings import (
+    BUCKETS,
+    CATEGORIES,
+    WORDS,
+    Category,
+    ColumnEncoding,
+    HashedWords,
+    Numbers,
+    Scaling,
+    Vector,
+    Words,
+    lists_to_rows,
+)
+from pmvge.tables.columns.recipe import Recipe, fetch_batches
+from pmvge.tables.project import Feature, ViewTable
+from pmvge.tables.sources.connection import fetch_all, quote_ident
+
+MAX_DENSE_WIDTH = 1 << 20  # features
+
+
+def fit_recipe(
+    db: duckdb.DuckDBPyConnection,
+    where: str,
+    staged: str,
+    table: ViewTable,
+    features: Mapping[str, Feature],
+) -> Recipe:
+    """Return the recipe fitted to the typed feature columns of a staged table.
+
+    Raise TableError, which starts with ``where``, if a column has no words or vectors, or if there
+    are too many columns for dense rows.
+    """
+    fitted: list[ColumnEncoding] = []
+    numbers = [c for c, feature in features.items() if feature.kind in ("numeric", "date")]
+    if numbers:
+        kinds = [features[column].kind for column in numbers]
+        fitted.append(_fit_numbers(db, staged, numbers, kinds, table.standardize))
+    for column, feature in features.items():
+        try:
+            if feature.kind == "category":
+                fitted.append(_fit_category(db, staged, column, feature.size or CATEGORIES))
+            elif feature.kind == "text" and feature.hashed:
+                fitted.append(HashedWords((column,), feature.size or BUCKETS))
+            elif feature.kind == "text":
+                fitted.append(fit_words(column, _column(db, staged, column), feature.size))
+            elif feature.kind == "vector":
+                fitted.append(_fit_vector(db, staged, column, table.standardize))
+        except TableError as error:
+            raise TableError(f"{where}: {error}") from error
+    is_sparse = any(encoding.sparse for encoding in fitted)
+    recipe = Recipe(
+        str(table.id), tuple(fitted), is_sparse if table.sparse is None else table.sparse
+    )
+    if recipe.width > MAX_DENSE_WIDTH and not recipe.sparse:
+        raise TableError(
+            f"{where}: {recipe.width:,} columns are too many for dense rows; set sparse = true"
+        )
+    return recipe
+
+
+def _fit_numbers(
+    db: duckdb.DuckDBPyConnection,
+    staged: str,
+    columns: list[str],
+    kinds: list[str],
+    standardize: bool,
+) -> Numbers:
+    scalings: list[Scaling] = []
+    db.execute("SET threads = 1")  # sums in the order of the ids: reproducible to the bit
+    for start in range(0, len(columns), 256):  # columns per statement
+        names = [quote_ident(f"feature {column}") for column in columns[start : start + 256]]
+        statistics = ", ".join(f"avg({n}), stddev_pop({n}), count(*) - count({n})" for n in names)
+        (row,) = fetch_all(db, f"SELECT {statistics} FROM {quote_ident(staged)}")
+        scalings += [
+            Scaling.of(row[at], row[at + 1], row[at + 2] > 0, standardize)
+            for at in range(0, len(row), 3)
+        ]
+    db.execute("RESET threads")
+    return Numbers(tuple(columns), tuple(kinds), tuple(scalings))
+
+
+def _fit_category(db: duckdb.DuckDBPyConnection, staged: str, column: str, size: int) -> Category:
+    name = quote_ident(f"feature {column}")
+    rows = fetch_all(
+        db,
+        f"SELECT {name} FROM {quote_ident(staged)} WHERE {name} IS NOT NULL "
+        f"GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT {size + 1}",
+    )
+    empty = fetch_all(db, f"SELECT 1 FROM {quote_ident(staged)} WHERE {name} IS NULL LIMIT 1")
+    values = tuple(sorted(str(row[0]) for row in rows[:size]))
+    return Category((column,), values, len(rows) > size, bool(empty))
+
+
+def _fit_vector(
+    db: duckdb.DuckDBPyConnection, staged: str, column: str, standardize: bool
+) -> Vector:
+    name = quote_ident(f"feature {column}")
+    lengths = fetch_all(
+        db, f"SELECT len({name}) FROM {quote_ident(staged)} WHERE {name} IS NOT NULL LIMIT 1"
+    )
+    if not lengths or not lengths[0][0]:
+        raise TableError(f"column {column!r}: expected vectors, but all are empty; leave it out")
+    return fit_vector(column, _column(db, staged, column), int(lengths[0][0]), standardize)
+
+
+def _column(db: duckdb.DuckDBPyConnection, staged: str, column: str) -> Iterator[pyarrow.Array]:
+    query = f"SELECT {quote_ident(f'feature {column}')} AS value FROM {quote_ident(staged)}"
+    for batch in fetch_batches(db, query):
+        yield batch["value"]
+
+
+def fit_words(column: str, batches: Iterable[pyarrow.Array], size: int | None) -> Words:
+    r"""Return the encoding of a text column with its ``size`` most frequent words.
+
+    Words that occur in one row only are left out, unless all do. With n rows,
+
+    .. math:: \mathrm{idf} = \log\frac{1 + n}{1 + n_\text{word}} + 1.
+    """
+    analyze: Callable[[str], list[str]] = CountVectorizer().build_analyzer()
+    rows, counts = 0, Counter[str]()
+    for batch in batches:
+        rows += len(batch)
+        for text in batch.to_pylist():
+            counts.update(set(analyze(text or "")))
+    several = {word: n for word, n in counts.items() if n > 1} or dict(counts)
+    if not several:
+        raise TableError(
+            f"column {column!r}: expected words of two letters or more in this text, found none; "
+            "use kind category, or leave the column out"
+        )
+    kept = sorted(several, key=lambda word: (-several[word], word))[: size or WORDS]
+    words = tuple(sorted(kept))
+    return Words(
+        (column,), words, tuple(math.log((1 + rows) / (1 + several[w])) + 1 for w in words)
+    )
+
+
+def fit_vector(
+    column: str, batches: Iterable[pyarrow.Array], length: int, standardize: bool
+) -> Vector:
+    """Return the encoding of a vector column: mean and deviation of every element, over batches."""
+    n, mean, square = 0, np.zeros(length), np.zeros(length)
+    missing = False
+    for batch in batches:
+        x = lists_to_rows(column, batch, length)
+        missing |= bool(np.isnan(x[:, 0]).any())
+        x = x[~np.isnan(x[:, 0])]
+        if len(x):
+            batch_mean, total = x.mean(axis=0), n + len(x)
+            between = (batch_mean - mean) ** 2 * n * len(x) / total
+            square += ((x - batch_mean) ** 2).sum(axis=0) + between
+            mean += (batch_mean - mean) * len(x) / total
+            n = total
+    deviation = np.sqrt(square / max(1, n))
+    return Vector(
+        (column,),
+        tuple(
+            Scaling.of(m, d, missing, standardize)
+            for m, d in zip(mean.tolist(), deviation.tolist(), strict=True)
+        ),
+    )
