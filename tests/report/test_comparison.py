@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -35,7 +37,7 @@ def all_pairs(data: PairData) -> tuple[NDArray[np.float64], NDArray[np.float64]]
     W = np.zeros(links.shape)
     W[links.rows, links.cols] = links.weights
     found = [
-        (scale * np.exp(data.Y[i] @ data.Y_other[j]), W[i, j])
+        (scale * np.exp(data.query[i] @ data.candidate[j]), W[i, j])
         for i in range(links.shape[0])
         for j in range(links.shape[1])
         if not links.within or i < j
@@ -95,7 +97,7 @@ def test_a_sample_of_rows_estimates_the_same_curve() -> None:
 
 def test_calibration_shows_a_wrong_alpha() -> None:
     data = make(300, 300, within=False, held_out=False)
-    twice = PairData(*(data.pair, data.Y, data.Y_other, np.log(0.1), data.training, None, 1.0))
+    twice = replace(data, log_alpha=np.log(0.1), held_out=None, exposure=1.0)
     found = calibration(twice, RNG(0))
     top = found.expected > 0.1
     np.testing.assert_allclose(found.observed[top] / found.expected[top], 0.5, rtol=0.3)

@@ -145,8 +145,8 @@ def test_evaluation_is_computed_from_held_out_links(case: Any, path: Path, read_
     words = read_page(path).words
     for part in pair_data(case.model, case.background):
         results = evaluate_links(
-            part.Y,
-            part.Y_other,
+            part.query,
+            part.candidate,
             part.held_out,
             log_alpha=part.log_alpha,
             known=part.training,

@@ -11,6 +11,7 @@ from scipy import sparse
 from pmvge.cli.new_rows import embed_table
 from pmvge.errors import InputError
 from pmvge.graph import Ids, find_ids
+from pmvge.likelihoods import expected_weight
 from pmvge.model import Background, PMvGE
 from pmvge.search import Embeddings, top_k
 from pmvge.tables import Notes
@@ -74,11 +75,16 @@ def best_partners(
     hidden = linked if exclude_known else sparse.csr_array(linked.shape)
     if view == among:
         hidden = hidden + _selves(positions, len(model.ids_[among]))
-    at, g = top_k(queries.vectors, model.embeddings_[among], k, exclude=hidden.tocsr())
+    similarity = model.similarity_
+    candidates = model.vectors(among, among=view, side="candidate")
+    at, product = top_k(
+        similarity.query_array(queries.vectors), candidates, k, exclude=hidden.tocsr()
+    )
+    g = similarity.outer_array(product).astype(np.float64)
     if by == "similarity":
-        key, scores = "similarity", g.astype(np.float64)
+        key, scores = "similarity", g
     else:
-        key, scores = "expected_weight", _exp(g, model.log_alpha_of(view, among))
+        key, scores = "expected_weight", expected_weight(g, model.log_alpha_of(view, among))
     return [
         {
             "id": _as_python(queries.ids[row]),
@@ -94,11 +100,6 @@ def best_partners(
         }
         for row in range(len(queries))
     ]
-
-
-def _exp(g: NDArray[Any], log_alpha: float) -> NDArray[np.float64]:
-    with np.errstate(over="ignore"):
-        return np.exp(g.astype(np.float64) + log_alpha)
 
 
 def _linked(

@@ -15,7 +15,7 @@ from pmvge.encoders.schemas import ViewSchema
 from pmvge.encoders.specs import EncoderSpec
 from pmvge.errors import ParameterError, choose
 from pmvge.graph import MultiViewGraph, SparseRows
-from pmvge.similarities import build_similarity
+from pmvge.similarities import Similarity, build_similarity
 
 
 class MultiViewEncoder(nn.Module):
@@ -52,7 +52,7 @@ class MultiViewEncoder(nn.Module):
                 encoder = modules[view]
             self._position[view] = len(self.encoders)
             self.encoders.append(encoder)
-        self.similarity = build_similarity(similarity)
+        self.similarity: Similarity = build_similarity(similarity)
 
     @property
     def views(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pmvge.evaluation.ranking import evaluate_links
 from pmvge.graph import Links, Pair
+from pmvge.similarities import INNER, Similarity
 
 Results = dict[str, dict[str, Any]]  # {"pairs": {"users,films": {...}}, "overall": {...}}
 # The count that weights each metric in a mean over view pairs.
@@ -31,6 +32,7 @@ def evaluate_held_out(
     known: Mapping[Pair, Links] | None = None,
     weights: Mapping[Pair, float],
     exposure: float | None = None,
+    similarity: Similarity = INNER,
     k: int = 10,
     max_pairs: int = 10**8,
 ) -> Results:
@@ -52,7 +54,7 @@ def evaluate_held_out(
         Held-out weight per unit of expected weight. By default the total held-out weight (with
         links that are also in ``known``) divided by the total weight that alpha was computed from:
         a random part of a Poisson number of events has this share of every expected weight.
-    k, max_pairs
+    similarity, k, max_pairs
         See :func:`~pmvge.evaluation.ranking.evaluate_links`.
 
     Returns
@@ -81,6 +83,7 @@ def evaluate_held_out(
             log_alpha=log_alpha[a, b],
             known=seen,
             exposure=share,
+            similarity=similarity,
             k=k,
             max_pairs=max_pairs,
         )

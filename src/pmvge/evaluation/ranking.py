@@ -29,6 +29,7 @@ from scipy import sparse
 
 from pmvge.errors import InputError
 from pmvge.graph import Links
+from pmvge.similarities import INNER, Similarity
 
 MAX_SCORES = 1 << 22  # scores held at once; more are not faster
 Array = NDArray[Any]
@@ -42,6 +43,7 @@ def evaluate_links(
     log_alpha: float,
     known: Links | None = None,
     exposure: float = 1.0,
+    similarity: Similarity = INNER,
     k: int = 10,
     max_pairs: int = 10**8,
     seed: int = 0,
@@ -67,6 +69,8 @@ def evaluate_links(
     exposure
         Held-out weight per unit of expected weight, for instance 0.25 if a fifth of all weight was
         held out.
+    similarity
+        The similarity of the model; the inner product by default.
     k
         Length of the ranked lists for recall and nDCG.
     max_pairs, seed
@@ -93,12 +97,13 @@ def evaluate_links(
     rows = _draw(truth, max(1, max_pairs // m), seed) if n * m > max_pairs else np.arange(n)
     sampled = len(rows) < n
     evaluated = _EvaluatedPairs(
-        torch.from_numpy(np.asarray(Y, np.float32)[rows]),
-        torch.from_numpy(np.array(Y_other, np.float32)),
+        torch.from_numpy(similarity.query_array(np.asarray(Y, np.float32)[rows])),
+        torch.from_numpy(similarity.candidate_array(np.array(Y_other, np.float32))),
         rows,
         truth[rows],
         None if seen is None else seen[rows],
         held_out.within,
+        similarity,
         once=held_out.within and not sampled,
     )
     log_scale = log_alpha + math.log(exposure)
@@ -126,28 +131,30 @@ def evaluate_links(
 class _EvaluatedPairs:
     """The evaluated pairs: R queries and all m candidates, without known links."""
 
-    Y: torch.Tensor  # (R, K)
-    Y_other: torch.Tensor  # (m, K)
+    query: torch.Tensor  # (R, Q)
+    candidate: torch.Tensor  # (m, Q)
     rows: NDArray[np.int64]  # (R,) positions of the queries
     truth: sparse.csr_array  # (R, m) held-out weights
     known: sparse.csr_array | None  # (R, m)
     within: bool
+    similarity: Similarity
     once: bool  # all entities of one view are queries: count (i, j) and (j, i) once
 
     def count(self) -> int:
         """Return the number of evaluated (query, candidate) pairs."""
         left_out = 0 if self.known is None else int(self.known.nnz)
-        return len(self.rows) * (len(self.Y_other) - self.within) - left_out
+        return len(self.rows) * (len(self.candidate) - self.within) - left_out
 
     def tiles(self) -> Iterator[tuple[slice, torch.Tensor]]:
         """Yield queries and their scores (queries, m), -inf where a pair is not evaluated.
 
         Tiles are the same in every pass: the scores of a pair are equal to the last bit.
         """
-        height = max(1, MAX_SCORES // len(self.Y_other))
+        height = max(1, MAX_SCORES // len(self.candidate))
         for start in range(0, len(self.rows), height):
             part = slice(start, min(start + height, len(self.rows)))
-            g = self.Y[part] @ self.Y_other.T
+            with torch.no_grad():
+                g = self.similarity.outer(self.query[part] @ self.candidate.T)
             if self.known is not None:
                 g[_entries(self.known[part])] = -math.inf
             if self.within:

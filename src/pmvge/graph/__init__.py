@@ -9,7 +9,15 @@ from pmvge.graph.features import (
     is_mapped,
     row_shape,
 )
-from pmvge.graph.ids import Ids, as_ids, as_input_ids, check_ids, find_ids, trained_positions
+from pmvge.graph.ids import (
+    Ids,
+    as_ids,
+    as_input_ids,
+    check_ids,
+    find_ids,
+    known_positions,
+    trained_positions,
+)
 from pmvge.graph.link_tables import parse_links
 from pmvge.graph.links import Links, Pair, canonical, compact_weights, merge_links
 from pmvge.graph.multi_view_graph import MultiViewGraph
@@ -52,6 +60,7 @@ __all__ = [
     "hold_out_links",
     "hold_out_nodes",
     "is_mapped",
+    "known_positions",
     "merge_links",
     "multi_step_weights",
     "parse_links",

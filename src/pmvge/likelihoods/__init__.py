@@ -10,6 +10,7 @@ from pmvge.likelihoods.partition import (
     log_partition,
 )
 from pmvge.likelihoods.poisson import (
+    expected_weight,
     intensity,
     log_alpha_hat,
     log_likelihood,
@@ -24,6 +25,7 @@ __all__ = [
     "Loss",
     "Objective",
     "PairObjective",
+    "expected_weight",
     "graph_log_partitions",
     "intensity",
     "log_alpha_hat",

@@ -11,6 +11,7 @@ import torch
 from pmvge.graph import MultiViewGraph, Pair
 from pmvge.likelihoods.objective import Embedded, Loss
 from pmvge.sampling import PairBatch
+from pmvge.similarities import INNER, Similarity
 
 
 class PairObjective:
@@ -23,7 +24,8 @@ class PairObjective:
     expectation :math:`|I'_{de}| W_{de} / |I_{de}|`.
     """
 
-    def __init__(self, graph: MultiViewGraph) -> None:
+    def __init__(self, graph: MultiViewGraph, similarity: Similarity = INNER) -> None:
+        self._similarity = similarity
         self._log_density = {
             pair: math.log(links.total / links.n_terms) if links.total > 0 else -math.inf
             for pair, links in graph.links.items()
@@ -44,7 +46,8 @@ class PairObjective:
         similarities: dict[Pair, Callable[[], torch.Tensor]] = {}
         for pair, sides in batch.ends.items():
             left, right = (y[k][torch.from_numpy(index).to(y[k].device)] for k, index in sides)
-            g = torch.linalg.vecdot(left, right)
+            left, right = self._similarity.query(left), self._similarity.candidate(right)
+            g = self._similarity.outer(torch.linalg.vecdot(left, right))
             similarities[pair] = g.detach
             split = len(batch.links[pair][0]) if pair in batch.links else 0
             solved = self._solve(pair, g[split:].detach())

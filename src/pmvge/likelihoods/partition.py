@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pmvge.graph import MultiViewGraph, Pair
 from pmvge.progress import OnProgress, share_progress
 from pmvge.sampling import BlockSampler, LinkBatch
+from pmvge.similarities import INNER, Similarity
 
 Array = NDArray[Any]
 
@@ -42,6 +43,7 @@ def log_partition(
     Y: Array,
     Y_other: Array | None = None,
     *,
+    similarity: Similarity = INNER,
     tile: int = TILE_ENTITIES,
     on_progress: OnProgress | None = None,
 ) -> float:
@@ -50,19 +52,20 @@ def log_partition(
     Without ``Y_other`` the sum runs over pairs within a view (i < j).
     """
     within = Y_other is None
-    other = Y if Y_other is None else Y_other
-    n, m = len(Y), len(other)
+    query = similarity.query_array(Y)
+    candidate = similarity.candidate_array(Y if Y_other is None else Y_other)
+    n, m = len(query), len(candidate)
     total, done = n * (n - 1) // 2 if within else n * m, 0
     rows = []
     for i in range(0, n, tile):
-        left = _double(Y[i : i + tile])
+        left = _double(query[i : i + tile])
         parts = []
         for j in range(i if within else 0, m, tile):
-            right = left if within and i == j else _double(other[j : j + tile])
-            parts.append(_tile_log_sum_exp(left, right, diagonal=right is left))
+            right, diagonal = _double(candidate[j : j + tile]), within and i == j
+            parts.append(_tile_log_sum_exp(left, right, similarity, diagonal=diagonal))
             if on_progress is not None:
                 h, w = len(left), len(right)
-                done += h * (h - 1) // 2 if right is left else h * w
+                done += h * (h - 1) // 2 if diagonal else h * w
                 on_progress(done, total)
         rows.append(np.logaddexp.reduce(parts))
     return float(np.logaddexp.reduce(rows))
@@ -72,11 +75,15 @@ def _double(Y: Array) -> torch.Tensor:
     return torch.from_numpy(np.array(Y, dtype=np.float64))
 
 
-def _tile_log_sum_exp(left: torch.Tensor, right: torch.Tensor, *, diagonal: bool) -> float:
-    """Return the log-sum-exp of all inner products, or of those above the diagonal."""
-    g = left @ right.T
-    # |g| <= |y| |y'|: if this bound is small, exp cannot overflow or underflow without a shift.
-    if float(left.norm(dim=1).max() * right.norm(dim=1).max()) <= SAFE_EXPONENT:
+def _tile_log_sum_exp(
+    left: torch.Tensor, right: torch.Tensor, similarity: Similarity, *, diagonal: bool
+) -> float:
+    """Return the log-sum-exp of all similarities, or of those above the diagonal."""
+    with torch.no_grad():
+        g = similarity.outer(left @ right.T)
+    # |<q, c>| <= |q| |c|: if this bound is small, exp cannot overflow or underflow without a shift.
+    bound = float(left.norm(dim=1).max() * right.norm(dim=1).max())
+    if similarity.linear and bound <= SAFE_EXPONENT:
         terms = g.exp_().triu_(diagonal=1) if diagonal else g.exp_()
         total = float(terms.sum())
         return math.log(total) if total > 0 else -math.inf
@@ -99,13 +106,16 @@ def estimate_log_partition(
     Y_other: Array,
     sampler: BlockSampler,
     *,
+    similarity: Similarity = INNER,
     blocks: int = N_BLOCKS,
     on_progress: OnProgress | None = None,
 ) -> LogPartition:
     r"""Return an importance-sampled :math:`\log Z` and its standard error (delta method)."""
     values = []
     for block in range(blocks):
-        values += [_block_log_partition(batch, Y, Y_other) for batch in sampler.each_pair()]
+        values += [
+            _block_log_partition(batch, Y, Y_other, similarity) for batch in sampler.each_pair()
+        ]
         if on_progress is not None:
             on_progress(block + 1, blocks)
     draws = np.array(values)
@@ -115,15 +125,19 @@ def estimate_log_partition(
     return LogPartition(float(largest + np.log(ratio.mean())), error, exact=False)
 
 
-def _block_log_partition(batch: LinkBatch, Y: Array, Y_other: Array) -> float:
+def _block_log_partition(
+    batch: LinkBatch, Y: Array, Y_other: Array, similarity: Similarity = INNER
+) -> float:
     r"""Return :math:`\log\hat Z` of a batch in float64 (``block.py`` has the training kernel)."""
-    left, right = _double(Y[batch.left.entities]), _double(Y_other[batch.right.entities])
+    left = _double(similarity.query_array(Y[batch.left.entities]))
+    right = _double(similarity.candidate_array(Y_other[batch.right.entities]))
     a, b = _double(batch.left.log_weight), _double(batch.right.log_weight)
     rows, columns = map(torch.from_numpy, batch.masked)
     parts = []
     for start in range(0, len(left), TILE_ENTITIES):
         part = slice(start, start + TILE_ENTITIES)
-        g = (left[part] @ right.T).add_(a[part, None]).add_(b)
+        with torch.no_grad():
+            g = similarity.outer(left[part] @ right.T).add_(a[part, None]).add_(b)
         g[: max(0, batch.corner - start), : batch.corner] += math.log(batch.corner_weight)
         here = (rows >= start) & (rows < part.stop)
         g[rows[here] - start, columns[here]] = -math.inf
@@ -136,6 +150,7 @@ def graph_log_partitions(
     Y: Mapping[str, Array],
     *,
     rng: np.random.Generator,
+    similarity: Similarity = INNER,
     exact_terms: int = EXACT_TERMS,
     on_progress: OnProgress | None = None,
 ) -> dict[Pair, LogPartition]:
@@ -148,12 +163,17 @@ def graph_log_partitions(
     partitions = {}
     for (a, b), links in graph.links.items():
         if exact[a, b]:
-            value = log_partition(Y[a], None if links.within else Y[b], on_progress=callbacks[a, b])
+            value = log_partition(
+                Y[a],
+                None if links.within else Y[b],
+                similarity=similarity,
+                on_progress=callbacks[a, b],
+            )
             partitions[a, b] = LogPartition(value, 0.0, exact=True)
         else:
             one_pair = graph.with_links({(a, b): links})
             sampler = BlockSampler(one_pair, n_links=BLOCK_SIZE, n_uniform=BLOCK_SIZE, rng=rng)
             partitions[a, b] = estimate_log_partition(
-                Y[a], Y[b], sampler, on_progress=callbacks[a, b]
+                Y[a], Y[b], sampler, similarity=similarity, on_progress=callbacks[a, b]
             )
     return partitions

@@ -17,6 +17,7 @@ from pmvge.likelihoods.partition import (
     log_partition,
 )
 from pmvge.progress import OnProgress
+from pmvge.similarities import INNER, Similarity
 
 Vectors = Mapping[str, NDArray[np.float32]]
 
@@ -27,6 +28,8 @@ def sharded_log_partitions(
     own: Vectors,
     gathered: Vectors,
     rng: np.random.Generator,
+    *,
+    similarity: Similarity = INNER,
     on_progress: OnProgress | None = None,
 ) -> dict[Pair, LogPartition]:
     """Return log Z of every view pair over the entities of all processes.
@@ -34,14 +37,24 @@ def sharded_log_partitions(
     ``own`` has the vectors of this process's entities, ``gathered`` those of all processes.
     Estimates are averaged over the processes, each divided by the number of its own pair terms.
     """
-    partitions = graph_log_partitions(graph, own, rng=rng, on_progress=on_progress)
+    partitions = graph_log_partitions(
+        graph, own, rng=rng, similarity=similarity, on_progress=on_progress
+    )
     if not shards.sharded or shards.world.size == 1:
         return partitions
-    return {pair: _combine(shards, graph, pair, partitions[pair], gathered) for pair in partitions}
+    return {
+        pair: _combine(shards, graph, pair, partitions[pair], gathered, similarity)
+        for pair in partitions
+    }
 
 
 def _combine(
-    shards: Shards, graph: MultiViewGraph, pair: Pair, partition: LogPartition, gathered: Vectors
+    shards: Shards,
+    graph: MultiViewGraph,
+    pair: Pair,
+    partition: LogPartition,
+    gathered: Vectors,
+    similarity: Similarity,
 ) -> LogPartition:
     a, b = pair
     world = shards.world
@@ -50,7 +63,7 @@ def _combine(
     if terms <= EXACT_TERMS:
         if shards.split_views.isdisjoint(pair):
             return partition
-        value = log_partition(gathered[a], None if a == b else gathered[b])
+        value = log_partition(gathered[a], None if a == b else gathered[b], similarity=similarity)
         return LogPartition(value, 0.0, exact=True)
     own = partition.value - math.log(max(1, graph.links[pair].n_terms))  # log of the mean term
     shift = world.mean(own)

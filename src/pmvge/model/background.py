@@ -16,6 +16,7 @@ from pmvge import storage
 from pmvge.errors import InputError, StorageError, choose, one_line, short
 from pmvge.evaluation import Results, evaluate_held_out
 from pmvge.graph import Links, MultiViewGraph, Pair, compact_weights, merge_links, parse_links
+from pmvge.similarities import INNER, Similarity
 
 Labels = Mapping[str, Mapping[str, NDArray[Any]]]  # {view: {name: one string per entity}}
 CHUNK = 1 << 20  # links per written or read chunk
@@ -185,6 +186,7 @@ def evaluate_background(
     background: Background,
     *,
     weights: Mapping[Pair, float] | None = None,
+    similarity: Similarity = INNER,
     k: int = 10,
     max_pairs: int = 10**8,
 ) -> Results:
@@ -205,6 +207,7 @@ def evaluate_background(
         background.held_out,
         known=background.links,
         weights=weights,
+        similarity=similarity,
         k=k,
         max_pairs=max_pairs,
     )

@@ -16,8 +16,8 @@ from torch import nn
 from pmvge.checks import NotFitted
 from pmvge.encoders import EncoderSpec
 from pmvge.errors import InputError, StorageError, choose
-from pmvge.graph import Ids, MultiViewGraph, Pair
-from pmvge.likelihoods import intensity, log_likelihood
+from pmvge.graph import Ids, MultiViewGraph, Pair, known_positions
+from pmvge.likelihoods import expected_weight, intensity, log_likelihood
 from pmvge.model.background import Background
 from pmvge.model.describe import describe_model
 from pmvge.model.embedding import embed, embed_to_file, rows_or_ids
@@ -25,7 +25,8 @@ from pmvge.model.fitted import Fitted
 from pmvge.model.fitting import fit
 from pmvge.model.saving import load_model, read_consistently, save_model
 from pmvge.progress import progress_bar
-from pmvge.search import Embeddings, top_k
+from pmvge.search import top_k
+from pmvge.similarities import Similarity
 from pmvge.training import History
 
 Encoder = str | EncoderSpec | dict[str, str | EncoderSpec | nn.Module]
@@ -121,6 +122,8 @@ class PMvGE(BaseEstimator):
         ``{(view, view): relative standard error}`` of alpha; 0 if it was computed exactly.
     history_
         The training history, a :class:`~pmvge.training.History`.
+    similarity_
+        The learned :class:`~pmvge.similarities.Similarity`.
     tables_
         How rows of features are made from raw tables, if the graph was read from tables; else
         None.
@@ -160,6 +163,7 @@ class PMvGE(BaseEstimator):
     alpha_error_: dict[Pair, float]
     history_: History
     tables_: Mapping[str, Any] | None
+    similarity_: Similarity
 
     def __init__(
         self,
@@ -279,7 +283,7 @@ class PMvGE(BaseEstimator):
         self._fitted = fitted
         self.embeddings_, self.ids_ = fitted.embeddings, fitted.ids
         self.view_names_, self.history_ = tuple(fitted.schemas), fitted.history
-        self.tables_ = fitted.tables
+        self.tables_, self.similarity_ = fitted.tables, fitted.similarity
         self.log_alpha_ = {pair: entry.log_value for pair, entry in fitted.alpha.items()}
         self.alpha_weight_ = {pair: entry.weight for pair, entry in fitted.alpha.items()}
         self.alpha_error_ = {pair: entry.relative_error for pair, entry in fitted.alpha.items()}
@@ -334,13 +338,56 @@ class PMvGE(BaseEstimator):
         fitted = self._check_fitted()
         return {view: self.embed(view, rows_or_ids(fitted, view, graph)) for view in graph.views}
 
+    def vectors(
+        self,
+        view: str,
+        X: Any = None,
+        *,
+        ids: Any = None,
+        among: str | None = None,
+        side: Literal["query", "candidate"] = "query",
+    ) -> NDArray[np.float32]:
+        r"""Return vectors whose inner products rank partners, (n, Q), for any vector index.
+
+        ``query`` vectors of one view and ``candidate`` vectors of another have the inner product
+        that :meth:`search` ranks by; the similarity g is an increasing function of it. For the
+        similarities "inner" and "cosine" both are the vectors of :meth:`embed`.
+
+        Parameters
+        ----------
+        X
+            Features of entities, as in :meth:`embed`. Without X and ``ids``, all training entities.
+        ids
+            Ids of training entities, instead of X.
+        among
+            The view of the partners. The current similarities do not depend on it.
+        side
+            "query" for entities that look for partners, "candidate" for possible partners.
+        """
+        fitted = self._check_fitted()
+        choose("side", side, ("query", "candidate"), "vectors: side")
+        for name in (view, *([] if among is None else [among])):
+            fitted.schema_of(name)
+        if X is not None and ids is not None:
+            raise InputError("vectors: expected X or ids, got both")
+        if ids is not None:
+            Y = self.embeddings_[view][known_positions(view, self.ids_[view], ids)]
+        else:
+            Y = self.embeddings_[view] if X is None else self.embed(view, X)
+        factor = (
+            fitted.similarity.query_array if side == "query" else fitted.similarity.candidate_array
+        )
+        mapped = factor(Y)
+        return mapped.astype(np.float32, copy=False)
+
     def intensity(self, view: str, X: Any, other: str, X_other: Any) -> NDArray[np.float64]:
         r"""Return the expected weights :math:`\mu_{ij}` between rows of two views, (n, m).
 
         Raise InputError if the view pair was not observed in training: its alpha is unknown.
         """
         log_alpha = self.log_alpha_of(view, other)
-        return intensity(self.embed(view, X), self.embed(other, X_other), log_alpha)
+        Y, Y_other = self.embed(view, X), self.embed(other, X_other)
+        return intensity(Y, Y_other, log_alpha, similarity=self.similarity_)
 
     def search(
         self,
@@ -364,18 +411,13 @@ class PMvGE(BaseEstimator):
         choose("ranking", by, ("intensity", "similarity"), "search: by")
         self._check_fitted().schema_of(among)
         log_alpha = self.log_alpha_of(view, among) if by == "intensity" else 0.0
-        queries = self.embed(view, X)
-        pool = None if candidates is None else self.embed(among, candidates)
+        queries = self.vectors(view, X, among=among, side="query")
+        pool = self.vectors(among, candidates, among=view, side="candidate")
         with progress_bar(f"searching {among}", self.progress) as on_progress:
-            if pool is None:
-                trained = Embeddings(self.ids_[among], self.embeddings_[among])
-                ids, g = trained.nearest(queries, k, on_progress=on_progress)
-            else:
-                ids, g = top_k(queries, pool, k, on_progress=on_progress)
-        if by == "similarity":
-            return ids, g.astype(np.float64)
-        with np.errstate(over="ignore"):
-            return ids, np.exp(g.astype(np.float64) + log_alpha)
+            positions, product = top_k(queries, pool, k, on_progress=on_progress)
+        ids = positions if candidates is not None else self.ids_[among][positions]
+        g = self.similarity_.outer_array(product).astype(np.float64)
+        return ids, g if by == "similarity" else expected_weight(g, log_alpha)
 
     def log_alpha_of(self, view: str, other: str) -> float:
         r"""Return :math:`\log\alpha` of a view pair, in either order.
@@ -411,7 +453,13 @@ class PMvGE(BaseEstimator):
         log_alpha = {pair: self.log_alpha_of(*pair) for pair in graph.links}
         Y = self.embed_graph(graph)
         with progress_bar("log-likelihood", self.progress) as on_progress:
-            values = log_likelihood(graph, Y, log_alpha, on_progress=on_progress)
+            values = log_likelihood(
+                graph,
+                Y,
+                log_alpha,
+                similarity=self.similarity_,
+                on_progress=on_progress,
+            )
         return values if by_pair else sum(values.values())
 
     def score(self, graph: MultiViewGraph, y: Any = None) -> float:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pmvge.encoders import Choice, MultiViewEncoder, ViewSchema
 from pmvge.errors import InputError, choose
 from pmvge.graph import Ids, Pair
+from pmvge.similarities import Similarity
 from pmvge.training import History
 
 
@@ -44,6 +45,11 @@ class Fitted:
     history: History
     seed: int
     tables: Mapping[str, Any] | None  # how rows are made from tables; None without tables
+
+    @property
+    def similarity(self) -> Similarity:
+        """Return the similarity of the model."""
+        return self.network.similarity
 
     def schema_of(self, view: str) -> ViewSchema:
         """Return the schema of a view; raise InputError if the model has no such view."""

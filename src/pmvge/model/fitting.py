@@ -40,6 +40,7 @@ from pmvge.model.fitted import Alpha, Fitted
 from pmvge.model.parameters import check_parameters, pick_device
 from pmvge.model.trainer import make_trainer
 from pmvge.progress import OnProgress, progress_bar
+from pmvge.similarities import check_similarity
 from pmvge.training import (
     STABLE_SETTINGS,
     Checkpoints,
@@ -84,6 +85,7 @@ def fit(
     with private_rng(device, seed):
         network = MultiViewEncoder(choices, schemas, K, settings["similarity"])
         set_input_scale(network, graph, choices)
+        check_similarity(network.similarity, K)
         network.to(device)
         check_outputs(network, graph, K)
         with training_progress(settings["progress"] and world.first) as progress:
@@ -101,7 +103,15 @@ def fit(
         rng = np.random.default_rng(
             [seed, 4, *([world.rank] if world.size > 1 and sharded else [])]
         )
-        log_Z = sharded_log_partitions(shards, graph, own, embeddings, rng, on_progress)
+        log_Z = sharded_log_partitions(
+            shards,
+            graph,
+            own,
+            embeddings,
+            rng,
+            similarity=network.similarity,
+            on_progress=on_progress,
+        )
     return Fitted(
         network=network,
         choices=choices,

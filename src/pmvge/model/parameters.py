@@ -18,7 +18,7 @@ CHECKS: dict[str, Check] = {
     "hidden_sizes": sizes,
     "batch_norm": flag,
     "standardize": flag,
-    "similarity": one_of(*SIMILARITIES),
+    "similarity": lambda name, value: one_of(*SIMILARITIES)(name, value),  # may grow later
     "scheme": one_of(*SCHEMES),
     "batch_size": integer(2),
     "negative_rate": real(0, open_low=True),

@@ -26,6 +26,7 @@ from pmvge.model.settings_json import (
     parameters_to_json,
 )
 from pmvge.search import Embeddings
+from pmvge.similarities import similarity_name
 from pmvge.tables import check_saved_tables
 from pmvge.training import History
 from pmvge.version import __version__
@@ -45,7 +46,7 @@ def save_model(
         "pmvge": __version__,
         "parameters": parameters_to_json(parameters),
         "n_components": fitted.n_components,
-        "similarity": type(fitted.network.similarity).__name__.lower(),
+        "similarity": similarity_name(fitted.network.similarity),
         "seed": str(fitted.seed),
         "views": {
             view: {**asdict(schema), "encoder": encoder_to_json(view, fitted.choices)}

@@ -60,12 +60,12 @@ def make_trainer(
     objective: Any
     sampler: Any
     if settings["scheme"] == "block":
-        objective = BlockObjective(share)
+        objective = BlockObjective(share, network.similarity)
         n_uniform = max(1, round(rate * B))
         sampler = BlockSampler(share, n_links=B, n_uniform=n_uniform, rng=rng)
         drawn, n_entities = min(B, share.n_links), 2 * (B + n_uniform)
     else:
-        objective = PairObjective(share)
+        objective = PairObjective(share, network.similarity)
         sampler = PairSampler(share, m=B, r=rate, tau=settings["tau"], rng=rng)
         drawn, n_entities = sampler.n_links, 2 * B
     _check_batch_norm(network, graph)
@@ -183,7 +183,7 @@ def _validator(
     size = VALIDATION_BLOCK
     batches = list(BlockSampler(held, n_links=size, n_uniform=size, rng=rng).each_pair())
     share = {pair: links.total / held.total_weight for pair, links in held.links.items()}
-    loss = EncodedLoss(network, BlockObjective(held), device)
+    loss = EncodedLoss(network, BlockObjective(held, network.similarity), device)
     gather = row_gatherer(held, device)
 
     def validate() -> float:

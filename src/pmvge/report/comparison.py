@@ -46,18 +46,21 @@ def calibration(
     little. The error is :math:`\sqrt{\sum w^2}` over the number of pairs, which is the Poisson
     error if all weights are 1.
     """
-    view, Y, Y_other, truth = _longer_side_first(data)
-    n, m = len(Y), len(Y_other)
+    view, left, right, truth = _longer_side_first(data)
+    n, m = len(left), len(right)
     rows = np.sort(rng.permutation(n)[: max(1, budget // max(1, m))])
     sampled = np.zeros(n, dtype=bool)
     sampled[rows] = True
     log_scale = data.log_alpha + (np.log(data.exposure) if data.held_out is not None else 0.0)
-    reach = float(np.linalg.norm(Y, axis=1).max() * np.linalg.norm(Y_other, axis=1).max()) + 1e-3
-    low, width = log_scale - reach, 2 * reach / FINE_BINS
+    # |<q, c>| <= |q| |c|, and outer is increasing: the range of g.
+    reach = float(np.linalg.norm(left, axis=1).max() * np.linalg.norm(right, axis=1).max()) + 1e-3
+    low, high = data.similarity.outer_array(np.array([-reach, reach])) + log_scale
+    width = (high - low) / FINE_BINS
     # Columns: pairs, sum of mu, of w, of w^2, links. The last row collects pairs to ignore.
     counts = np.zeros((FINE_BINS + 1, 5))
     for chunk in np.array_split(rows, -(-len(rows) * m // PAIRS_PER_CHUNK)):
-        log_mu = Y[chunk].astype(np.float64) @ Y_other.T.astype(np.float64) + log_scale
+        product = left[chunk].astype(np.float64) @ right.T.astype(np.float64)
+        log_mu = data.similarity.outer_array(product) + log_scale
         bins = np.clip((log_mu - low) / width, 0, FINE_BINS - 1).astype(np.int32)
         if data.training.within:  # count a pair of two sampled rows once
             bins[(chunk[:, None] >= np.arange(m)) & sampled] = FINE_BINS
@@ -86,9 +89,9 @@ def _longer_side_first(data: PairData) -> tuple[str, Array, Array, Any]:
     """
     truth = (data.training if data.held_out is None else data.held_out).matrix()
     (a, b) = data.pair
-    if len(data.Y) >= len(data.Y_other):
-        return a, data.Y, data.Y_other, truth
-    return b, data.Y_other, data.Y, truth.T.tocsr()
+    if len(data.query) >= len(data.candidate):
+        return a, data.query, data.candidate, truth
+    return b, data.candidate, data.query, truth.T.tocsr()
 
 
 def _merge_bins(counts: Array) -> Array:
@@ -153,20 +156,19 @@ def similarities(data: PairData, rng: np.random.Generator) -> dict[str, Array]:
     if data.held_out is not None:
         by_kind["held out"] = _of_links(data, data.held_out, rng)
     i, j = _unlinked(data, rng)
-    by_kind["not linked"] = _products(data, i, j)
+    by_kind["not linked"] = _similarities(data, i, j)
     return {name: g for name, g in by_kind.items() if len(g)}
 
 
 def _of_links(data: PairData, links: Links, rng: np.random.Generator) -> Array:
     sample = rng.permutation(len(links))[:MAX_SIMILARITIES]
-    return _products(data, links.rows[sample], links.cols[sample])
+    return _similarities(data, links.rows[sample], links.cols[sample])
 
 
-def _products(data: PairData, i: Array, j: Array) -> Array:
-    products: Array = np.einsum(
-        "nk,nk->n", data.Y[i].astype(np.float64), data.Y_other[j].astype(np.float64)
-    )
-    return products
+def _similarities(data: PairData, i: Array, j: Array) -> Array:
+    """Return g of pairs (i, j)."""
+    left, right = data.query[i].astype(np.float64), data.candidate[j].astype(np.float64)
+    return data.similarity.outer_array(np.einsum("nk,nk->n", left, right))
 
 
 def _unlinked(data: PairData, rng: np.random.Generator) -> tuple[Array, Array]:

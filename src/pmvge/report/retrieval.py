@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmvge.graph import Links
+from pmvge.likelihoods import expected_weight
 from pmvge.report.summary import PairData
 from pmvge.search import top_k
 
@@ -40,9 +41,8 @@ def examples(
     """Return the k best partners of a few rows; rows with held-out links are preferred."""
     query_rows = _queries(data, queries, rng)
     within = data.training.within
-    at, g = top_k(data.Y[query_rows], data.Y_other, k + within)
-    with np.errstate(over="ignore"):
-        mu = np.exp(g.astype(np.float64) + data.log_alpha)
+    at, product = top_k(data.query[query_rows], data.candidate, k + within)
+    mu = expected_weight(data.similarity.outer_array(product), data.log_alpha)
     known = [_partners(data.training, int(i)) for i in query_rows]
     held = [_partners(data.held_out, int(i)) for i in query_rows]
     chosen = []

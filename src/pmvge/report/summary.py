@@ -18,6 +18,7 @@ from pmvge.errors import InputError
 from pmvge.graph import Links, Pair, merge_links
 from pmvge.model import Background, PMvGE, evaluate_background
 from pmvge.pages import display_text, format_number
+from pmvge.similarities import INNER, Similarity
 
 MAX_PAIRS = 20_000_000  # of a view pair; larger ones are estimated on a sample of rows
 
@@ -31,12 +32,13 @@ class PairData:
     """
 
     pair: Pair
-    Y: NDArray[Any]  # (n, K)
-    Y_other: NDArray[Any]  # (m, K)
+    query: NDArray[Any]  # (n, Q)
+    candidate: NDArray[Any]  # (m, Q)
     log_alpha: float
     training: Links
     held_out: Links | None  # None: no held-out links
     exposure: float
+    similarity: Similarity = INNER
 
     @property
     def known(self) -> bool:
@@ -82,9 +84,18 @@ def pair_data(model: PMvGE, background: Background) -> list[PairData]:
         held = background.held_out.get((a, b))
         held = held if held is not None and len(held) else None
         exposure = held.total / model.alpha_weight_[a, b] if held is not None else 1.0
-        Y, Y_other = model.embeddings_[a], model.embeddings_[b]
-        log_alpha = model.log_alpha_[a, b]
-        pairs.append(PairData((a, b), Y, Y_other, log_alpha, training, held, exposure))
+        pairs.append(
+            PairData(
+                (a, b),
+                model.vectors(a, among=b, side="query"),
+                model.vectors(b, among=a, side="candidate"),
+                model.log_alpha_[a, b],
+                training,
+                held,
+                exposure,
+                model.similarity_,
+            )
+        )
     return pairs
 
 
@@ -101,6 +112,7 @@ def evaluation_of(model: PMvGE, background: Background) -> dict[str, Any] | None
         model.log_alpha_,
         replace(background, held_out=evaluated),
         weights=model.alpha_weight_,
+        similarity=model.similarity_,
         max_pairs=MAX_PAIRS,
     )
     return results if results["pairs"] else None

@@ -1,7 +1,24 @@
 """Similarities of two vectors, one file each."""
 
+from pmvge.similarities.base import Similarity
 from pmvge.similarities.cosine import Cosine
-from pmvge.similarities.inner import Inner
-from pmvge.similarities.registry import SIMILARITIES, build_similarity
+from pmvge.similarities.inner import INNER, Inner
+from pmvge.similarities.registry import (
+    SIMILARITIES,
+    build_similarity,
+    check_similarity,
+    register_similarity,
+    similarity_name,
+)
 
-__all__ = ["SIMILARITIES", "Cosine", "Inner", "build_similarity"]
+__all__ = [
+    "INNER",
+    "SIMILARITIES",
+    "Cosine",
+    "Inner",
+    "Similarity",
+    "build_similarity",
+    "check_similarity",
+    "register_similarity",
+    "similarity_name",
+]

@@ -7,12 +7,14 @@ import math
 import torch
 from torch import nn
 
+from pmvge.similarities.base import Similarity
+
 INITIAL_SCALE = 2.0  # small: training starts near uniform similarity
 # The learning rate of log s, as a multiple of that of the weights: strong signals need a large s.
 SCALE_LR_MULTIPLIER = 10.0
 
 
-class Cosine(nn.Module):
+class Cosine(Similarity):
     r""":math:`g = s \cos(f(x), f(x'))` with one learned :math:`s > 0` for all views.
 
     The vector is :math:`y = \sqrt s\, f / |f|`; then :math:`\langle y, y' \rangle = g`.

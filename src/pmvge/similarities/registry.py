@@ -1,19 +1,71 @@
-r"""The registry of similarities.
-
-A similarity maps the output of an encoder to a vector y, such that the model's similarity is the
-inner product :math:`g_{ij} = \langle y_i, y_j \rangle` for every pair of views. Parameters that a
-similarity learns are part of y.
-"""
+"""The registry of similarities, by name."""
 
 from __future__ import annotations
 
-from pmvge.errors import choose
+import torch
+
+from pmvge.errors import ParameterError, choose
+from pmvge.similarities.base import Similarity
 from pmvge.similarities.cosine import Cosine
 from pmvge.similarities.inner import Inner
 
-SIMILARITIES: dict[str, type[Inner] | type[Cosine]] = {"inner": Inner, "cosine": Cosine}
+SIMILARITIES: dict[str, type[Similarity]] = {"inner": Inner, "cosine": Cosine}
+ROWS = 8  # entities that a similarity is checked on
+TOLERANCE = 1e-4  # of symmetry, relative to the largest inner product
 
 
-def build_similarity(name: str) -> Inner | Cosine:
+def register_similarity(name: str, similarity: type[Similarity]) -> None:
+    """Add a similarity, so that ``PMvGE(similarity=name)`` uses it and saved models name it.
+
+    Raise ParameterError if the name is taken by another class, or if the class is not a
+    :class:`Similarity`.
+    """
+    if not (isinstance(similarity, type) and issubclass(similarity, Similarity)):
+        raise ParameterError(f"similarity {name!r}: expected a subclass of Similarity")
+    if SIMILARITIES.setdefault(name, similarity) is not similarity:
+        raise ParameterError(
+            f"similarity {name!r}: the name is taken by {SIMILARITIES[name].__name__}; expected a "
+            "new name"
+        )
+
+
+def build_similarity(name: str) -> Similarity:
     """Return a new similarity of that name; raise ParameterError if it is unknown."""
     return SIMILARITIES[choose("similarity", name, SIMILARITIES)]()
+
+
+def similarity_name(similarity: Similarity) -> str:
+    """Return the registered name of a similarity; raise ParameterError if there is none."""
+    for name, registered in SIMILARITIES.items():
+        if type(similarity) is registered:
+            return name
+    raise ParameterError(
+        f"similarity {type(similarity).__name__}: expected a registered one; call "
+        "register_similarity(name, class) first"
+    )
+
+
+def check_similarity(similarity: Similarity, n_components: int) -> None:
+    """Raise ParameterError unless a similarity keeps its contract on a few random vectors."""
+    where = f"similarity {similarity_name(similarity)!r}"
+    generator = torch.Generator().manual_seed(0)
+    f = torch.randn(ROWS, n_components, generator=generator)
+    with torch.no_grad():
+        y = similarity(f)
+        query, candidate = similarity.query(y), similarity.candidate(y)
+        if query.shape != candidate.shape or query.ndim != 2 or len(query) != ROWS:
+            raise ParameterError(
+                f"{where}: expected query and candidate of one shape ({ROWS}, width), got "
+                f"{tuple(query.shape)} and {tuple(candidate.shape)}"
+            )
+        product = query @ candidate.T
+        error = float((product - product.T).abs().max())
+        if not error <= TOLERANCE * max(1.0, float(product.abs().max())):
+            raise ParameterError(
+                f"{where}: expected <query(i), candidate(j)> = <query(j), candidate(i)> within a "
+                f"view, got a difference of {error:.3g}"
+            )
+        values = product.flatten().sort().values
+        g = similarity.outer(values)
+        if g.shape != values.shape or not bool((g.diff() >= 0).all()):
+            raise ParameterError(f"{where}: expected outer to be elementwise and increasing")

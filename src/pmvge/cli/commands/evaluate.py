@@ -83,6 +83,7 @@ def evaluate(
             (a, b): loaded.alpha_weight_.get((a, b)) or loaded.alpha_weight_[b, a] for a, b in held
         },
         exposure=exposure,
+        similarity=loaded.similarity_,
         k=k,
     )
     if as_json:

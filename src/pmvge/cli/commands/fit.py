@@ -97,7 +97,11 @@ def fit(
         if checkpoint == output / "checkpoint":  # the default; a folder named by --set stays
             storage.remove(checkpoint, "checkpoint")
         results = evaluate_background(
-            model.embeddings_, model.log_alpha_, background, weights=model.alpha_weight_
+            model.embeddings_,
+            model.log_alpha_,
+            background,
+            weights=model.alpha_weight_,
+            similarity=model.similarity_,
         )
     if as_json:
         steps = model.history_[-1].step if len(model.history_) else 0

@@ -1,0 +1,72 @@
+"""The interface of a similarity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+
+class Similarity(nn.Module):
+    r"""A similarity of two entities, :math:`g_{ij} = o(\langle q(y_i), c(y_j) \rangle)`.
+
+    Every similarity is an increasing function of an inner product. So training compares a block of
+    entities with one matrix product, and search is maximum inner product search.
+
+    A subclass overrides what differs from the inner product of the encoders' outputs:
+
+    - :meth:`forward` maps the output f of an encoder to the vector y of an entity, which
+      :meth:`PMvGE.embed <pmvge.PMvGE.embed>` returns. It may have parameters, which are learned.
+    - :meth:`query` and :meth:`candidate` map y to the two factors of the inner product. They have
+      one width. Within a view links have no direction, so
+      :math:`\langle q(y_i), c(y_j) \rangle = \langle q(y_j), c(y_i) \rangle` must hold.
+    - :meth:`outer` is elementwise and increasing. A subclass that overrides it sets
+      ``linear = False``.
+    """
+
+    linear: ClassVar[bool] = True  # whether ``outer`` is the identity
+
+    def forward(self, f: torch.Tensor) -> torch.Tensor:
+        """Return the vectors y (n, K) from the outputs f (n, K) of an encoder."""
+        return f
+
+    def forward_in_place(self, f: torch.Tensor) -> torch.Tensor:
+        """Compute :meth:`forward` without gradients; may overwrite ``f``."""
+        y: torch.Tensor = self(f)
+        return y
+
+    def query(self, y: torch.Tensor) -> torch.Tensor:
+        """Return the left factors (n, Q) of the inner products of vectors y (n, K)."""
+        return y
+
+    def candidate(self, y: torch.Tensor) -> torch.Tensor:
+        """Return the right factors (n, Q) of the inner products of vectors y (n, K)."""
+        return y
+
+    def outer(self, product: torch.Tensor) -> torch.Tensor:
+        """Return g from inner products, elementwise and increasing."""
+        return product
+
+    # -- the same for arrays ----------------------------------------------------------------
+
+    def query_array(self, Y: NDArray[Any]) -> NDArray[Any]:
+        """Return :meth:`query` of an array; the array itself if the method is not overridden."""
+        return Y if type(self).query is Similarity.query else _apply(self.query, Y)
+
+    def candidate_array(self, Y: NDArray[Any]) -> NDArray[Any]:
+        """Return :meth:`candidate` of an array; the array itself if it is not overridden."""
+        return Y if type(self).candidate is Similarity.candidate else _apply(self.candidate, Y)
+
+    def outer_array(self, product: NDArray[Any]) -> NDArray[Any]:
+        """Return :meth:`outer` of an array; the array itself if the similarity is linear."""
+        return product if self.linear else _apply(self.outer, product)
+
+
+def _apply(function: Callable[[torch.Tensor], torch.Tensor], Y: NDArray[Any]) -> NDArray[Any]:
+    """Apply a function of tensors to an array, without gradients."""
+    with torch.no_grad():
+        return function(torch.from_numpy(np.array(Y))).cpu().numpy()
