@@ -23,7 +23,7 @@ from typing import NamedTuple
 import torch
 from threadpoolctl import threadpool_info
 
-WINDOW = 0.25  # seconds between two measurements
+WINDOW = 0.1  # seconds between two measurements
 HOLD = 10.0  # seconds that a throttle stays before the machine is measured again
 MAX_USE = 0.75  # spinning threads that get all cores they want use more than this share of them,
 MIN_PREEMPTIONS = 100.0  # and are preempted less often than this, per second of CPU time
