@@ -201,3 +201,10 @@ def test_weights_that_overflow() -> None:
     links = {"a": ["u1"] * 2, "b": [10, 10], "w": [1.7e308, 1.7e308]}
     with pytest.raises(GraphError):
         read(links, weight="w")
+
+
+def test_unknown_ids_of_both_columns_are_reported_within_a_view():
+    links = {"a": ["u1", "x9", "u2"], "b": ["u2", "u3", "y8"]}
+    summary = read(links, pair=("u", "u")).joined["u", "u"]
+    assert summary.unknown_ids == {"u": ("x9", "y8")}
+    assert summary.dropped == {"unknown id": 2}

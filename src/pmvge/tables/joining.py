@@ -170,17 +170,16 @@ def _summarize(
     dropped = {str(reason): counts[reason] for reason in REASONS if reason in counts}
     if not total:
         raise TableError(f"{where}: the table has no rows")
-    unknown_ids = {
-        side.view: tuple(
-            _one_line(row[0])
-            for row in fetch_all(
-                db,
-                f"SELECT DISTINCT CAST({column} AS VARCHAR) AS id FROM joined "
-                f"WHERE reason = 'unknown id' AND {position} IS NULL ORDER BY 1 LIMIT 3",
-            )
+    unknown_ids: dict[str, tuple[str, ...]] = {}
+    for side, column, position in ((left, "a", "i"), (right, "b", "j")):
+        rows = fetch_all(
+            db,
+            f"SELECT DISTINCT CAST({column} AS VARCHAR) AS id FROM joined "
+            f"WHERE reason = 'unknown id' AND {position} IS NULL ORDER BY 1 LIMIT 3",
         )
-        for side, column, position in ((left, "a", "i"), (right, "b", "j"))
-    }
+        # Both columns of links within a view have ids of the same view.
+        ids = {*unknown_ids.get(side.view, ()), *(_one_line(row[0]) for row in rows)}
+        unknown_ids[side.view] = tuple(sorted(ids)[:3])
     summary = JoinSummary((left.view, right.view), total, dropped, unknown_ids)
     if not kept:
         raise TableError(
