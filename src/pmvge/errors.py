@@ -41,6 +41,10 @@ class StorageError(PmvgeError):
     """A folder holds no model, is damaged, or cannot be written."""
 
 
+class CheckpointMismatch(StorageError):
+    """A checkpoint belongs to other data or other settings than the fit that resumes it."""
+
+
 def one_line(error: object, max_length: int = 400) -> str:
     """Return the message of any exception as one line of at most ``max_length`` characters."""
     return truncate(" ".join(str(error).split()) or type(error).__name__, max_length)

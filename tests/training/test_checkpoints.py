@@ -12,7 +12,7 @@ from scipy import sparse
 from torch import nn
 
 from pmvge import EncoderSpec, MultiViewGraph, PMvGE
-from pmvge.errors import ParameterError, StorageError
+from pmvge.errors import CheckpointMismatch, ParameterError, StorageError
 from pmvge.sampling import BlockSampler, PairSampler
 from pmvge.training import Checkpoints
 from pmvge.training.checkpoints import DamagedCheckpoint
@@ -306,7 +306,7 @@ def other_graph(what):
 )
 def test_a_checkpoint_of_other_data_is_refused(graph, tmp_path, what):
     pmvge(tmp_path, max_steps=5).fit(graph)
-    with pytest.raises(StorageError, match="belongs to other data or other settings"):
+    with pytest.raises(CheckpointMismatch, match="belongs to other data or other settings"):
         pmvge(tmp_path, max_steps=5).fit(other_graph(what), resume=True)
 
 

@@ -16,7 +16,7 @@ from pmvge.checks import pick_seed
 from pmvge.cli.output import print_notes
 from pmvge.distributed import common_seed, is_first
 from pmvge.encoders import EncoderSpec
-from pmvge.errors import InputError, ParameterError, StorageError, choose
+from pmvge.errors import CheckpointMismatch, InputError, ParameterError, choose
 from pmvge.graph import MultiViewGraph, hold_out_links
 from pmvge.model import Background, PMvGE
 from pmvge.tables import Project, Tables
@@ -84,13 +84,11 @@ def train(
     model = PMvGE(**settings)
     try:
         model.fit(kept, held, resume=resume, sharded=sharded)
-    except StorageError as error:
-        if resume and "belongs to other data" in str(error):
-            raise InputError(
-                f"{folder}: the interrupted fit had other data or other settings; run without "
-                "--resume to start a new fit"
-            ) from error
-        raise
+    except CheckpointMismatch as error:
+        raise InputError(
+            f"{folder}: the interrupted fit had other data or other settings; run without "
+            "--resume to start a new fit"
+        ) from error
     return model, Background.of(kept, held, tables.labels)
 
 

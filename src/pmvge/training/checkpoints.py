@@ -12,7 +12,7 @@ import torch
 
 from pmvge import storage
 from pmvge.distributed import run_id
-from pmvge.errors import StorageError, one_line
+from pmvge.errors import CheckpointMismatch, StorageError, one_line
 
 Tensors = dict[str, torch.Tensor]
 
@@ -62,8 +62,8 @@ class Checkpoints:
         """Return the content and tensors of the latest checkpoint; None if there is none.
 
         If it is damaged, warn and return those of the previous one. With ``of_this_run``, ignore
-        checkpoints of other ``torchrun`` runs than this process's. Raise StorageError if the
-        checkpoint belongs to other data or settings, or if both are damaged.
+        checkpoints of other ``torchrun`` runs than this process's. Raise CheckpointMismatch if the
+        checkpoint belongs to other data or settings, and StorageError if both are damaged.
         """
         if not _exists(self.folder):
             return None
@@ -71,7 +71,7 @@ class Checkpoints:
         if of_this_run and content.get("run") != run_id():
             return None
         if content.get("fingerprint") != self.fingerprint:
-            raise StorageError(
+            raise CheckpointMismatch(
                 f"{self.folder}: this checkpoint belongs to other data or other settings; "
                 "use another checkpoint_dir, or resume=False to overwrite it"
             )
