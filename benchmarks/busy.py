@@ -73,10 +73,13 @@ def seconds_of_fit(graph: MultiViewGraph, K: int, steps: int, *, throttle: bool)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--steps", type=int, help="steps of each fit, for shorter or longer ones")
+    given = parser.parse_args()
+    repeats = given.repeats
     count = os.cpu_count() or 1
     results = []
-    for name, (n, m, p, q, K, steps) in SIZES.items():
+    for name, (n, m, p, q, K, default_steps) in SIZES.items():
+        steps = given.steps or default_steps
         graph = problem(n, m, p, q)
         seconds_of_fit(graph, K, 10, throttle=True)  # first calls allocate
         times: dict[tuple[bool, int], list[float]] = {}
@@ -109,7 +112,7 @@ def main() -> None:
         )
     figure.add_hline(y=GOAL, line_dash="dot")
     figure.update_layout(title="Time of a fit beside busy processes over its time alone")
-    write("busy", results, figure)
+    write("busy" if given.steps is None else f"busy-{given.steps}-steps", results, figure)
 
 
 if __name__ == "__main__":
