@@ -65,6 +65,7 @@ def test_featureless_and_sparse_views_and_modules_are_accepted():
     table = torch.nn.Embedding(5, 2)
     graph = simulate(views, {"x": torch.nn.Linear(4, 2), "user": table}, {("user", "x"): 3.0}, rng)
     assert graph.sizes == {"user": 5, "x": 4}
+    assert graph.given_ids == frozenset()
     assert graph.links["user", "x"].total > 0
 
 

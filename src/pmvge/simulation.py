@@ -92,7 +92,7 @@ def simulate(
         rows, cols, w = _pair_by_pair(mu, rng) if draw == "pairs" else _link_by_link(mu, rng)
         links[a, b] = canonical(rows, cols, w, (sizes[a], sizes[b]), within=a == b)
     ids = {view: check_ids(view, None, n) for view, n in sizes.items()}
-    return MultiViewGraph.trusted(sizes, features, ids, links)
+    return MultiViewGraph.trusted(sizes, features, ids, links, given_ids=())
 
 
 def _embed(encoder: Encoder, X: Features | None, n: int) -> NDArray[np.float64]:

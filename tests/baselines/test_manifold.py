@@ -244,7 +244,7 @@ def test_isomap_leaves_out_axes_of_negative_eigenvalues():
 @pytest.mark.parametrize("method", [Isomap(2), LLE(2), MDS(2)])
 def test_a_single_row_has_the_vector_0(method):
     X = np.ones((1, 3))
-    graph = MultiViewGraph.trusted({"row": 1}, {"row": X}, {"row": np.arange(1)}, {})
+    graph = MultiViewGraph.trusted({"row": 1}, {"row": X}, {"row": np.arange(1)}, {}, given_ids=())
     assert (method.fit(graph).embeddings_["row"] == 0).all()
     if method.inductive:
         assert (method.embed("row", X) == 0).all()

@@ -422,6 +422,7 @@ class FakeWorld(World):
         object.__setattr__(self, "received", received)
 
     def gather(self, content: bytes) -> list[bytes]:
+        object.__setattr__(self, "sent", content)
         return [content, self.received]
 
     def any(self, flag: bool) -> bool:
@@ -435,6 +436,19 @@ def test_schemes_and_graphs_unfit_for_several_processes_are_refused():
     with pytest.raises(PmvgeError, match="differ in their views or observed pairs"):
         check_shards(FakeWorld(b""), graph, "block", True)
     assert check_shards(World(), graph, "paper", False) is SINGLE_PROCESS
+
+
+def test_ids_given_in_one_process_only_are_refused():
+    graph = full_graph()
+    parts = (graph.sizes, graph.views, graph.ids, graph.links)
+    worlds = []
+    for given_ids in ([], ["free"]):
+        worlds.append(FakeWorld(b""))
+        with pytest.raises(PmvgeError, match="ids for the same ones"):
+            check_shards(
+                worlds[-1], MultiViewGraph.trusted(*parts, given_ids=given_ids), "block", True
+            )
+    assert worlds[0].sent != worlds[1].sent
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from pmvge.graph import (
     row_scaling,
     row_shape,
     scaling,
+    standard_scale,
     take,
 )
 from pmvge.graph.features import freeze
@@ -339,6 +340,25 @@ def test_column_scaling_standardises_varying_columns_and_removes_constant_ones(X
     expected = (flat - flat.mean(0))[:, varies] / flat.std(0)[varies]
     np.testing.assert_allclose((flat * scale + shift)[:, varies], expected, rtol=1e-4, atol=1e-5)
     assert [scale.dtype, shift.dtype] == [np.float32, np.float32]
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation", "scale"),
+    [
+        (3.0, 2.0, 0.5),
+        (0.0, 0.0, 0.0),
+        (0.0, 2.0**-90, 2.0**90),
+        (0.0, 1e-31, 0.0),  # too small for float32
+        (1e9, 200.0, 1 / 200),
+        (1e9, 90.0, 0.0),  # below the resolution of float32 at 1e9
+        (-1e9, 90.0, 0.0),
+    ],
+)
+def test_columns_that_float32_cannot_tell_from_constants_get_scale_0(
+    mean, deviation, scale
+) -> None:
+    assert float(standard_scale(mean, deviation)) == scale
+    assert standard_scale([mean, 0.0], [deviation, 4.0]).tolist() == [scale, 0.25]
 
 
 @pytest.mark.usefixtures("tiny_chunks")

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmvge.errors import GraphError
-from pmvge.graph import as_ids, check_ids, find_ids
+from pmvge.errors import GraphError, InputError, NotInductive
+from pmvge.graph import as_ids, check_ids, find_ids, known_positions
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(st.characters(exclude_characters="\0"), max_size=4)
@@ -150,3 +150,18 @@ def test_integers_are_not_found_among_strings() -> None:
 
 def test_find_ids_in_an_empty_list() -> None:
     assert find_ids(np.array([], np.int64), np.array([1, 2])).tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "positions"), [("b", [1]), (["c", "a", "c"], [2, 0, 2]), (np.array(["b"]), [1])]
+)
+def test_positions_of_one_id_or_several(wanted, positions) -> None:
+    assert known_positions("tag", np.array(["a", "b", "c"]), wanted).tolist() == positions
+
+
+def test_unknown_and_invalid_ids_have_no_position() -> None:
+    ids = np.array([5, 6])
+    with pytest.raises(NotInductive, match=r"^view 'tag': only ids .* got 2 unknown, such as 7$"):
+        known_positions("tag", ids, [5, 7, 8])
+    with pytest.raises(InputError, match=r"^view 'tag': ids: .* got float64"):
+        known_positions("tag", ids, 5.0)

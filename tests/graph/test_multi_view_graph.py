@@ -51,6 +51,7 @@ def assert_same(one: MultiViewGraph, other: MultiViewGraph) -> None:
     assert one.view_names == other.view_names
     assert list(one.links) == list(other.links)
     assert dict(one.sizes) == dict(other.sizes)
+    assert one.given_ids == other.given_ids
     left, right = dict(arrays(one)), dict(arrays(other))
     assert left.keys() == right.keys()
     for name, array in left.items():
@@ -78,6 +79,7 @@ def test_contents() -> None:
     }
     assert graph.ids["tag"].tolist() == ["sky", "sea", "sun"]
     assert graph.ids["image"].tolist() == [0, 1, 2, 3]
+    assert graph.given_ids == {"tag"}
     assert (graph.n_nodes, graph.n_links, graph.total_weight) == (9, 4, 6.5)
     assert graph.n_terms == 4 * 3 + 2 * 4 + 1
 
@@ -189,6 +191,8 @@ DERIVED = {
     "given": lambda graph: graph,
     "subgraph": lambda graph: graph.subgraph({"image": [3, 0], "tag": [2, 0], "user": [1, 0]}),
     "with_links": lambda graph: graph.with_links(graph.links),
+    "with_tables": lambda graph: graph.with_tables({}),
+    "copy": copy.copy,
     "pickled": lambda graph: pickle.loads(pickle.dumps(graph)),
     "deep copy": copy.deepcopy,
 }
@@ -213,6 +217,20 @@ def test_arrays_of_the_caller_stay_writable() -> None:
     W = np.array([1.0])
     MultiViewGraph({"a": X}, {("a", "a"): ([0], [1], W)}, {"a": names})
     X[0], W[0], names[0] = 0, 0, "s"
+
+
+@pytest.mark.parametrize("ids", [None, {}, {"a": None, "b": None}])
+def test_default_ids_are_not_given(ids) -> None:
+    assert two_views(ids=ids).given_ids == frozenset()
+
+
+def test_ids_that_equal_the_default_ones_are_given() -> None:
+    assert two_views(ids={"b": range(3)}).given_ids == {"b"}
+
+
+@pytest.mark.parametrize("derive", DERIVED.values(), ids=DERIVED)
+def test_derived_graphs_record_which_ids_were_given(derive) -> None:
+    assert derive(example()).given_ids == {"tag"}
 
 
 @pytest.mark.parametrize("kind", ["with_links", "pickled", "deep copy"])

@@ -26,6 +26,7 @@ def example(n_links: int = 20) -> MultiViewGraph:
             ("b", "b"): np.add.outer(range(8), range(8)) * (1 - np.eye(8)),
             ("a", "c"): ([], []),
         },
+        ids={"b": range(8)},
     )
 
 
@@ -125,6 +126,13 @@ def test_held_out_nodes_have_their_rows_and_the_links_among_them(fraction, seed)
             full = graph.links[a, b].matrix().toarray()
             expected = full[np.ix_(rows.get(a, [0]), rows.get(b, [0]))]
             assert np.array_equal(links.matrix().toarray(), expected)
+
+
+def test_the_parts_of_a_split_record_which_ids_were_given() -> None:
+    rng = np.random.default_rng(0)
+    split = hold_out_nodes(example(), {"a": 0.5, "b": 0.5}, rng)
+    for part in (*hold_out_links(example(), 0.5, rng), split.train, split.test):
+        assert part.given_ids == {"b"}
 
 
 @pytest.mark.parametrize("fraction", [0, 0.01, 0.99, 1, -1, 2, float("nan")])

@@ -72,6 +72,23 @@ def test_round_trip() -> None:
     assert {v: i.tolist() for v, i in back.ids.items()} == {
         v: i.tolist() for v, i in graph.ids.items()
     }
+    assert back.given_ids == graph.given_ids == {"user", "tag"}
+
+
+def test_default_ids_of_a_part_of_a_network_stay_default_ids() -> None:
+    network = example().to_networkx()
+    network.remove_nodes_from([("image", 0), ("tag", 10)])
+    part = MultiViewGraph.from_networkx(network)
+    assert part.ids["image"].tolist() == [1, 2]
+    assert part.given_ids == {"user", "tag"}
+
+
+def test_ids_from_another_attribute_are_given() -> None:
+    network = example().to_networkx()
+    for k, key in enumerate(network):
+        network.nodes[key]["name"] = f"n{k}"
+    graph = MultiViewGraph.from_networkx(network, id="name")
+    assert graph.given_ids == {"user", "tag", "image"}
 
 
 @given(st.integers(0, 2**32 - 1))

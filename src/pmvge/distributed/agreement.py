@@ -29,7 +29,8 @@ def check_shards(world: World, graph: MultiViewGraph, scheme: str, sharded: bool
     if not _equal(world, _layout(graph)):
         raise GraphError(
             "fit: the graphs of the processes differ in their views or observed pairs; pass the "
-            "same views, with rows of the same shape, and the same pairs in all processes"
+            "same views, with rows of the same shape and ids for the same ones, and the same pairs "
+            "in all processes"
         )
     same_ids = {view: _equal(world, _digest(ids)) for view, ids in graph.ids.items()}
     if not sharded:
@@ -55,10 +56,10 @@ def _equal(world: World, value: bytes) -> bool:
 
 
 def _layout(graph: MultiViewGraph) -> bytes:
-    """Return the names, row shapes and sparsity of the views, and the observed pairs."""
+    """Return the names, row shapes and sparsity of the views, which have ids, and the pairs."""
     dense = {view: isinstance(X, np.ndarray) for view, X in graph.views.items()}
     shapes = repr([(view, graph.input_shape(view), dense[view]) for view in graph.view_names])
-    return (shapes + repr(list(graph.links))).encode()
+    return (shapes + repr(sorted(graph.given_ids)) + repr(list(graph.links))).encode()
 
 
 def _links_digest(graph: MultiViewGraph) -> bytes:

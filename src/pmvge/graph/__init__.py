@@ -16,13 +16,12 @@ from pmvge.graph.ids import (
     check_ids,
     find_ids,
     known_positions,
-    trained_positions,
 )
 from pmvge.graph.link_tables import parse_links
 from pmvge.graph.links import Links, Pair, canonical, compact_weights, merge_links
 from pmvge.graph.multi_view_graph import MultiViewGraph
 from pmvge.graph.rows import SparseRows, take
-from pmvge.graph.scaling import column_scaling, row_scaling, varies
+from pmvge.graph.scaling import column_scaling, row_scaling, standard_scale
 from pmvge.graph.split import NodeSplit, hold_out_links, hold_out_nodes
 from pmvge.graph.validation import check_pairs, check_views
 from pmvge.graph.walks import (
@@ -66,8 +65,7 @@ __all__ = [
     "parse_links",
     "row_scaling",
     "row_shape",
+    "standard_scale",
     "take",
-    "trained_positions",
     "transition_probabilities",
-    "varies",
 ]

@@ -96,30 +96,17 @@ def as_input_ids(where: str, ids: Any) -> Ids:
         raise InputError(str(error)) from error
 
 
-def trained_positions(view: str, ids: Ids, wanted: Any) -> NDArray[np.int64]:
-    """Return the positions of ``wanted`` (one id or several) in a featureless view's training ids.
-
-    Raise NotInductive if an id was not in training, and InputError if ids are not valid.
-    """
-    expected = f"view {view!r} has no features, so only ids from training can be embedded"
-    return _positions(f"view {view!r}: ids", expected, ids, wanted)
-
-
 def known_positions(view: str, ids: Ids, wanted: Any) -> NDArray[np.int64]:
     """Return the positions of ``wanted`` (one id or several) in the training ids of a view.
 
     Raise NotInductive if an id was not in training, and InputError if ids are not valid.
     """
-    where = f"view {view!r}: ids"
-    return _positions(where, f"{where}: expected training entities", ids, wanted)
-
-
-def _positions(where: str, expected: str, ids: Ids, wanted: Any) -> NDArray[np.int64]:
-    given = as_input_ids(where, wanted)
+    given = as_input_ids(f"view {view!r}: ids", wanted)
     positions = find_ids(ids, given)
     if (positions < 0).any():
         unseen = given[positions < 0]
         raise NotInductive(
-            f"{expected}; got {len(unseen)} unknown, such as {short(unseen[0].item())}"
+            f"view {view!r}: only ids from training have a vector without features; got "
+            f"{len(unseen)} unknown, such as {short(unseen[0].item())}"
         )
     return positions

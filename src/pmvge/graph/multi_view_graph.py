@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,10 @@ class MultiViewGraph:
         pair are *missing*, which is not the same as a table of zeros. Links within a view are
         undirected: a symmetric table, or one that has each pair in one order only, is accepted.
     ids
-        ``{name: ids}``, distinct integers or strings; by default ``0..n-1``.
+        ``{name: ids}``, distinct integers or strings. Ids that are given identify entities in
+        later data; :attr:`given_ids` names their views. A view without them has the default ids
+        ``0..n-1``, which number its rows and never identify an entity: row 0 of another table need
+        not be the same entity.
     symmetrize
         ``"sum"`` or ``"max"``: how to merge the two orders of a pair within a view. Required for
         a table that is neither symmetric nor has each pair in one order only. "sum" doubles the
@@ -79,6 +82,7 @@ class MultiViewGraph:
             name: check_ids(f"view {name!r}: ids", given.get(name), n)
             for name, n in self._sizes.items()
         }
+        self._given_ids = frozenset(name for name in given if given[name] is not None)
         self._links: dict[Pair, Links] = {}
         for pair in check_pairs(links, self._sizes):
             a, b = pair
@@ -97,11 +101,14 @@ class MultiViewGraph:
         ids: Mapping[str, Ids],
         links: Mapping[Pair, Links],
         tables: Mapping[str, Any] | None = None,
+        *,
+        given_ids: Collection[str],
     ) -> MultiViewGraph:
         """Return a graph of parts that are known to be valid; it may have no links."""
         graph = cls.__new__(cls)
         graph._sizes, graph._links, graph._tables = dict(sizes), dict(links), tables
         graph._views, graph._ids = dict(views), dict(ids)
+        graph._given_ids = frozenset(given_ids)
         graph._freeze()
         return graph
 
@@ -136,6 +143,11 @@ class MultiViewGraph:
         return MappingProxyType(self._ids)
 
     @property
+    def given_ids(self) -> frozenset[str]:
+        """Views whose ids were given; the others have default ids, which identify no entity."""
+        return self._given_ids
+
+    @property
     def links(self) -> Mapping[Pair, Links]:
         r"""Links of each observed view pair; the keys are the set :math:`\mathcal D`, as given."""
         return MappingProxyType(self._links)
@@ -144,6 +156,16 @@ class MultiViewGraph:
     def tables(self) -> Mapping[str, Any] | None:
         """How the features were computed from raw tables, as plain data; None without tables."""
         return self._tables
+
+    @property
+    def unscaled_views(self) -> frozenset[str]:
+        """Dense views whose tables have ``standardize = false``: encoders do not scale them."""
+        views = (self._tables or {}).get("views", {})
+        return frozenset(
+            name
+            for name, table in views.items()
+            if not table.get("standardize", True) and isinstance(self._views.get(name), np.ndarray)
+        )
 
     @property
     def n_nodes(self) -> int:
@@ -201,11 +223,11 @@ class MultiViewGraph:
 
     def with_links(self, links: Mapping[Pair, Links]) -> MultiViewGraph:
         """Return a graph of the same views with other links; their keys are its observed pairs."""
-        return self.trusted(self._sizes, self._views, self._ids, links, self._tables)
+        return self._replaced(links=links)
 
     def with_tables(self, tables: Mapping[str, Any]) -> MultiViewGraph:
         """Return the same graph with other :attr:`tables`."""
-        return self.trusted(self._sizes, self._views, self._ids, self._links, tables)
+        return self._replaced(tables=tables)
 
     def subgraph(self, nodes: Mapping[str, Any]) -> MultiViewGraph:
         """Return the graph of some entities of each view, and the links among them.
@@ -234,7 +256,19 @@ class MultiViewGraph:
             if old.within:
                 i, j = np.minimum(i, j), np.maximum(i, j)
             links[a, b] = canonical(i, j, w, (sizes[a], sizes[b]), old.within)
-        return self.trusted(sizes, views, ids, links, self._tables)
+        return self._replaced(sizes=sizes, views=views, ids=ids, links=links)
+
+    def _replaced(self, **parts: Any) -> MultiViewGraph:
+        """Return a graph of the same parts, except for those in ``parts``."""
+        own: dict[str, Any] = {
+            "sizes": self._sizes,
+            "views": self._views,
+            "ids": self._ids,
+            "links": self._links,
+            "tables": self._tables,
+            "given_ids": self._given_ids,
+        }
+        return self.trusted(**own | parts)
 
     def _rows(self, name: str, wanted: Any) -> NDArray[np.int64]:
         choose("view", name, self._sizes, "subgraph", error=GraphError)

@@ -1,11 +1,15 @@
-"""Scale and shift that standardise features, computed from the training rows."""
+"""Scale and shift that standardise features.
+
+Encoders standardise the rows of a graph in float32. Tables standardise numbers and dates before
+they become float32, which would round large ones such as timestamps.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from pmvge.graph.features import scan
@@ -18,9 +22,9 @@ TINY = 1e-30  # deviations and norms up to this count as 0: encoders compute in 
 def column_scaling(X: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return the (scale, shift) that standardise each column, x * scale + shift.
 
-    Rows of more than one dimension are flattened. A column that is constant in float32 (see
-    :func:`varies`) gets scale 0 and shift 0, which removes it. At most ``MAX_ROWS`` evenly spaced
-    rows are read, which limits the cost on a memory map.
+    Rows of more than one dimension are flattened. A constant column (see :func:`standard_scale`)
+    gets scale 0 and shift 0, which removes it. At most ``MAX_ROWS`` evenly spaced rows are read,
+    which limits the cost on a memory map.
     """
     stride = -(-X.shape[0] // MAX_ROWS)
     rows = X[::stride].reshape(-(-X.shape[0] // stride), -1)
@@ -31,14 +35,20 @@ def column_scaling(X: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.flo
     mean /= len(rows)
     for _, part in scan(rows):
         square += ((part - mean) ** 2).sum(axis=0)
-    deviation = np.sqrt(square / len(rows))
-    scale = np.divide(1.0, deviation, out=np.zeros_like(deviation), where=varies(mean, deviation))
+    scale = standard_scale(mean, np.sqrt(square / len(rows)))
     return scale.astype(np.float32), (-mean * scale).astype(np.float32)
 
 
-def varies(mean: NDArray[np.float64], deviation: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return whether float32 can represent the variation of columns around their means."""
-    return np.asarray(deviation > np.maximum(RESOLUTION * np.abs(mean), TINY))
+def standard_scale(mean: ArrayLike, deviation: ArrayLike) -> NDArray[np.float64]:
+    """Return 1 / deviation of each column, 0 if it is constant.
+
+    A column is constant if float32 cannot represent its variation around its mean.
+    """
+    deviation = np.asarray(deviation, dtype=np.float64)
+    varies = deviation > np.maximum(RESOLUTION * np.abs(mean), TINY)
+    scale = np.zeros_like(deviation)
+    np.divide(1.0, deviation, out=scale, where=varies)
+    return scale
 
 
 def row_scaling(X: sparse.csr_array) -> float:

@@ -20,9 +20,10 @@ def to_networkx(graph: MultiViewGraph) -> networkx.Graph:
 
     Nodes are ``(view, id)`` with the attributes ``view``, ``id`` and, for views with features,
     ``x`` (one row). Edges have a ``weight``. ``network.graph["pairs"]`` lists the observed view
-    pairs.
+    pairs, and ``network.graph["default_ids"]`` the views whose ids were not given.
     """
-    network = networkx.Graph(pairs=list(graph.links))
+    default_ids = [view for view in graph.view_names if view not in graph.given_ids]
+    network = networkx.Graph(pairs=list(graph.links), default_ids=default_ids)
     keys = {view: [(view, i) for i in ids.tolist()] for view, ids in graph.ids.items()}
     for view, features in graph.views.items():
         for row, key in enumerate(keys[view]):
@@ -50,11 +51,12 @@ def from_networkx(
     """Return a graph from an undirected networkx graph.
 
     The parameters name the attributes to read. A node without ``view`` is in the view "node", one
-    without ``id`` has its key as id. An edge without ``weight`` has weight 1; weights of parallel
-    edges add up. A view is featureless if none of its nodes has ``features``. ``pairs`` are the
-    observed view pairs: by default ``network.graph["pairs"]``, else those that have an edge. Raise
-    GraphError if the network is directed, if only some nodes of a view have features, or if an edge
-    joins a view pair that is not observed.
+    without ``id`` has its key as id. These ids are given ones, except in the views that
+    ``network.graph["default_ids"]`` lists, if ``id`` is "id". An edge without ``weight`` has
+    weight 1; weights of parallel edges add up. A view is featureless if none of its nodes has
+    ``features``. ``pairs`` are the observed view pairs: by default ``network.graph["pairs"]``, else
+    those that have an edge. Raise GraphError if the network is directed, if only some nodes of a
+    view have features, or if an edge joins a view pair that is not observed.
     """
     if network.is_directed():
         raise GraphError(
@@ -87,7 +89,11 @@ def from_networkx(
         link_rows.append(i)
         link_cols.append(j)
         weights.append(w)
-    return MultiViewGraph(rows, tables, ids)
+    graph = MultiViewGraph(rows, tables, ids)
+    # Default ids are kept as they are: in a part of a network they need not be 0..n-1.
+    default_ids = network.graph.get("default_ids", []) if id == "id" else []
+    given_ids = graph.given_ids.difference(default_ids)
+    return graph.trusted(graph.sizes, graph.views, graph.ids, graph.links, given_ids=given_ids)
 
 
 def _features(network: networkx.Graph, name: str, keys: list[Hashable], attribute: str) -> Any:
