@@ -168,6 +168,19 @@ def test_rows_are_not_scaled_without_standardize(graph, view):
     assert torch.equal(built.eval().encoder_of(view).input(x), x)
 
 
+def test_unscaled_views_are_not_standardised_unless_a_spec_is_given(graph):
+    given = {"b": "linear", "image": EncoderSpec(hidden_sizes=(3,)), "t": "lookup"}
+    unscaled = choose_encoders(given, DEFAULTS, schemas_of(graph), unscaled={"a", "b", "image"})
+    assert {view: spec.standardize for view, spec in unscaled.items()} == {
+        "a": False,
+        "b": False,
+        "image": True,
+        "s": True,
+        "t": True,
+    }
+    assert (unscaled["a"].kind, unscaled["b"].kind) == ("mlp", "linear")
+
+
 @pytest.mark.parametrize(("standardize", "same"), [(True, True), (False, False)])
 def test_units_of_a_column_matter_only_without_standardize(graph, standardize, same):
     views = dict(graph.views) | {"a": graph.views["a"] * [1, 1000, 1, 0.001], "t": 6}
@@ -250,6 +263,53 @@ def test_embed_rows_does_not_change_its_input(graph):
         built, _ = make(graph, {"a": encoder}, similarity=similarity)
         embed_rows(built, "a", X, None, 4)
         assert np.array_equal(X, before)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "sigmoid", "gelu", "identity"])
+@pytest.mark.parametrize("similarity", ["inner", "cosine"])
+@pytest.mark.parametrize("view", ["a", "s", "image", "t"])
+def test_embed_rows_is_the_forward_pass_of_training(graph, activation, similarity, view):
+    """Equal bits with gradients and without, where activations are computed in place."""
+    spec = EncoderSpec("mlp", (8, 6), activation, activation, True, 0.3, 0.1, True)
+    built, choices = make(graph, similarity=similarity, defaults=spec)
+    set_input_scale(built, graph, choices)
+    X, every = graph.views[view], np.arange(graph.sizes[view])
+    x = torch.from_numpy(every) if X is None else take(X, every, torch.device("cpu"))
+    y = built.eval()(view, x)
+    assert y.requires_grad
+    found = embed_rows(built, view, X, every if X is None else None, 4)
+    assert found.tobytes() == y.detach().numpy().tobytes()
+
+
+def test_activations_of_a_users_module_are_not_computed_in_place(graph):
+    """A module may use the input of an activation again."""
+
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.act = nn.ReLU()
+
+        def forward(self, x):
+            return x.float() + self.act(x.float())
+
+    built, _ = make(graph, {"a": Residual()})
+    X = graph.views["a"]
+    np.testing.assert_array_equal(
+        embed_rows(built, "a", X, None, 4), X.astype(np.float32) + np.maximum(X, 0, dtype="f4")
+    )
+
+
+@pytest.mark.parametrize("similarity", ["inner", "cosine"])
+def test_bfloat16_is_for_the_products_of_an_encoder_only(graph, similarity):
+    built, _ = make(graph, {"a": nn.Linear(4, 4).bfloat16()}, similarity=similarity)
+    x = torch.ones(3, 4, dtype=torch.bfloat16)
+    with torch.no_grad():
+        f, y = built.encoder_of("a")(x), built("a", x)
+    assert (f.dtype, y.dtype) == (torch.bfloat16, torch.float32)
+    expected = f.double().numpy()
+    if similarity == "cosine":
+        expected *= np.sqrt(2) / np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(y.numpy(), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("view", ["a", "t"])

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from pmvge import Background, MultiViewGraph, PMvGE
+from pmvge import MultiViewGraph, PMvGE
 from pmvge.errors import ParameterError
 from pmvge.evaluation import evaluate_links
 from pmvge.likelihoods import log_likelihood, log_partition, profile_log_likelihood
@@ -184,7 +184,7 @@ def test_fit_search_evaluate_save_load_and_report(name, scheme, graph, tmp_path)
     loaded = PMvGE.load(tmp_path / "model")
     assert type(loaded.similarity_) is TOYS[name]
     np.testing.assert_array_equal(loaded.search("a", X[:5], among="b", k=4)[1], found)
-    page = write_report(tmp_path / "report.html", loaded, Background.of(graph))
+    page = write_report(tmp_path / "report.html", loaded)
     assert page.stat().st_size > 100_000
 
 

@@ -25,6 +25,22 @@ def ctrl_c():
     timer.join()
 
 
+class Stopped(Exception):
+    pass
+
+
+@pytest.fixture
+def handler():
+    """Install a handler of SIGINT that raises Stopped, and return it."""
+
+    def stop(number, frame):
+        raise Stopped("now")
+
+    before = signal.signal(signal.SIGINT, stop)
+    yield stop
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize(
     "work",
     [
@@ -38,6 +54,52 @@ def ctrl_c():
 def test_ctrl_c_in_a_statement(tmp_path, ctrl_c, work) -> None:
     with pytest.raises(KeyboardInterrupt), connect(tmp_path) as db, table_errors("a table"):
         work(db)
+
+
+def test_the_exception_of_any_handler_is_raised(tmp_path, ctrl_c, handler) -> None:
+    """Whatever the message of DuckDB's own exception is, and whatever the handler raises."""
+    with pytest.raises(Stopped, match="now") as caught, connect(tmp_path) as db:
+        fetch_all(db, LONG)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_handler_that_does_not_raise_does_not_interrupt(tmp_path) -> None:
+    received = []
+
+    def work():
+        os.kill(os.getpid(), signal.SIGINT)
+        raise RuntimeError("a bug")
+
+    before = signal.signal(signal.SIGINT, lambda *_: received.append(1))
+    try:
+        with pytest.raises(RuntimeError, match="a bug"), connect(tmp_path):
+            work()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert received == [1]
+
+
+def test_a_handler_that_is_set_meanwhile_stays(tmp_path, handler) -> None:
+    def later(*_):
+        raise AssertionError
+
+    with connect(tmp_path):
+        signal.signal(signal.SIGINT, later)
+    assert signal.getsignal(signal.SIGINT) is later
+
+
+def test_connections_in_other_threads_leave_handlers_alone(tmp_path, handler) -> None:
+    found = []
+
+    def read() -> None:
+        with connect(tmp_path) as db:
+            found.append((fetch_all(db, "SELECT 1"), signal.getsignal(signal.SIGINT)))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    thread.join()
+    assert found == [([(1,)], handler)]
 
 
 def test_ctrl_c_while_a_project_is_read(write, tmp_path, ctrl_c) -> None:

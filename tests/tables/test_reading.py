@@ -63,6 +63,7 @@ def test_a_project_becomes_a_graph(project, dense) -> None:
         "films": ["a", "b", "c"],
         "tags": ["007", "7"],
     }
+    assert graph.given_ids == {"users", "films", "tags"}
     assert graph.views["users"].tolist() == [[0, 1], [-1, 0], [1, 0]]
     assert dense(graph.views["films"])[:, -2:].tolist() == [[0, 1], [1, 0], [1, 0]]
     assert graph.views["tags"] is None
@@ -72,6 +73,24 @@ def test_a_project_becomes_a_graph(project, dense) -> None:
     assert graph.links["films", "tags"].matrix().toarray().tolist() == [[1, 0], [1, 1], [0, 0]]
     with pytest.raises(TableError, match="strict allows none"):
         read_graph(project, strict=True)
+
+
+def test_a_graph_records_the_dense_views_that_are_not_standardised() -> None:
+    frame = {"id": ["a", "b"], "x": [1.0, 5.0]}
+
+    def view(**options):
+        return ViewTable(frame, "id", {"x": "numeric"}, **options)
+
+    plain = {"standardize": False}
+    views = {"raw": view(**plain), "sparse": view(**plain, sparse=True), "scaled": view()}
+    views["links"] = ViewTable(standardize=False)
+    pairs = {(v, "links"): {v: ["a", "b"], "links": [1, 2]} for v in ("raw", "sparse", "scaled")}
+    graph = graph_from_frames(views, pairs)
+    assert graph.unscaled_views == {"raw"}
+    assert graph.views["raw"].tolist() == [[1], [5]]
+    for part in (graph.with_links(graph.links), graph.subgraph({"raw": [0]})):
+        assert part.unscaled_views == {"raw"}
+    assert graph.with_tables({}).unscaled_views == frozenset()
 
 
 def test_labels_missing_values_and_notes(project) -> None:

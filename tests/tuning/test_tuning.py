@@ -91,16 +91,6 @@ def test_fixed_settings_are_passed_to_the_model_and_not_searched(search, monkeyp
     assert fixed.items() <= found.settings.items()
 
 
-def test_prepare_completes_the_settings_of_a_trial(search, monkeypatch):
-    seen = []
-    monkeypatch.setattr(
-        tuning_search, "_gain", lambda g, h, settings, seed: seen.append(settings) or 1.0
-    )
-    found, _ = search(2, prepare=lambda settings: {**settings, "device": "cpu"})
-    assert [settings["device"] for settings in seen] == ["cpu", "cpu"]
-    assert "device" not in found.settings
-
-
 # -- resuming --------------------------------------------------------------------------------------
 
 

@@ -22,7 +22,7 @@ from sklearn.base import BaseEstimator
 from pmvge.baselines.flattening import flatten
 from pmvge.checks import Check, NotFitted, flag, integer, pick_seed, real, sizes
 from pmvge.errors import GraphError, InputError, NotInductive, ParameterError, choose
-from pmvge.graph import Features, Ids, MultiViewGraph, check_rows, trained_positions
+from pmvge.graph import Features, Ids, MultiViewGraph, check_rows, known_positions
 
 Vectors = NDArray[Any]  # (n, at most K), of any float type
 # Checks of parameters that several methods share; a method adds its own in ``checks``.
@@ -127,7 +127,7 @@ class Baseline(BaseEstimator, ABC):
     def _embed_checked(self, view: str, X: Any) -> NDArray[np.float32]:
         shape = self._row_shapes[view]
         if shape is None:
-            return self.embeddings_[view][trained_positions(view, self.ids_[view], X)]
+            return self.embeddings_[view][known_positions(view, self.ids_[view], X)]
         rows = flat(check_rows(view, X, shape))
         if not rows.shape[0]:  # scikit-learn raises for arrays without rows
             return np.empty((0, self.n_components), np.float32)

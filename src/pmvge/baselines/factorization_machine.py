@@ -15,7 +15,7 @@ from pmvge.baselines.flattening import FlatGraph, flatten
 from pmvge.baselines.gradient import CPU, seeded, train
 from pmvge.baselines.negatives import LinkSampler, NegativeSamples, negative_sampling_loss
 from pmvge.encoders import CHUNK_ROWS, Normalize, product
-from pmvge.graph import Features, MultiViewGraph, SparseRows, check_rows, take, trained_positions
+from pmvge.graph import Features, MultiViewGraph, SparseRows, check_rows, known_positions, take
 
 INITIAL_STD = 0.1  # standard deviation of the initial vectors' entries
 
@@ -146,7 +146,7 @@ class FactorizationMachine(Baseline):
         if shape is not None:
             return flat(check_rows(view, X, shape))
         one_hot = sparse.eye_array(len(self.ids_[view]), format="csr", dtype=np.float32)
-        return one_hot[trained_positions(view, self.ids_[view], X)]
+        return one_hot[known_positions(view, self.ids_[view], X)]
 
     def _terms(self, view: str, X: Features) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return V^T x (n, K) and h(x) (n,), computed in chunks of ``CHUNK_ROWS`` rows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from torch import nn
@@ -23,13 +23,17 @@ def describe_choice(choice: Choice) -> str:
 
 
 def choose_encoders(
-    encoder: Any, defaults: EncoderSpec, schemas: Mapping[str, ViewSchema]
+    encoder: Any,
+    defaults: EncoderSpec,
+    schemas: Mapping[str, ViewSchema],
+    *,
+    unscaled: Collection[str] = frozenset(),
 ) -> dict[str, Choice]:
     """Return a complete spec, or a module, for every view.
 
     ``encoder`` is the estimator's parameter: one choice for all views, or one per view. Values of a
-    spec that are None are taken from ``defaults``. Raise ParameterError for an unknown view or
-    encoder.
+    spec that are None are taken from ``defaults``. Views in ``unscaled`` are not standardised,
+    unless a spec was given for them. Raise ParameterError for an unknown view or encoder.
     """
     given = encoder if isinstance(encoder, Mapping) else dict.fromkeys(schemas, encoder)
     for view in given:
@@ -42,7 +46,8 @@ def choose_encoders(
             choices[view] = wanted
             continue
         if isinstance(wanted, str):
-            wanted = EncoderSpec(kind=choose("encoder", wanted, KINDS, where))
+            kind = choose("encoder", wanted, KINDS, where)
+            wanted = EncoderSpec(kind=kind, standardize=False if view in unscaled else None)
         if not isinstance(wanted, EncoderSpec):
             raise ParameterError(
                 f"{where}: expected a name, an EncoderSpec or a torch.nn.Module, got "

@@ -19,7 +19,6 @@ from pmvge.graph import CHUNK, Features, MultiViewGraph, row_shape, take
 from pmvge.progress import OnProgress
 
 CHUNK_ROWS = 2048  # rows encoded at once: the activations stay in the cache
-IN_PLACE = {nn.ReLU: torch.relu_, nn.Tanh: torch.tanh_, nn.Sigmoid: torch.sigmoid_}
 
 
 def check_outputs(network: MultiViewEncoder, graph: MultiViewGraph, n_out: int) -> None:
@@ -64,26 +63,10 @@ def encode_chunks(
             else:
                 assert X is not None
                 x = take(X, part if positions is None else positions[part], device)
-            y = _encode(network, view, x).float().cpu().numpy()
+            y = network(view, x).float().cpu().numpy()
         if on_progress is not None:
             on_progress(part.stop, n)
         yield y
-
-
-def _encode(network: MultiViewEncoder, view: str, x: Any) -> torch.Tensor:
-    """Compute ``network(view, x)`` without gradients; built-in encoders activate in place.
-
-    Allocating a second copy of the widest layer would take longer than the activation.
-    """
-    y: torch.Tensor
-    if isinstance(encoder := network.encoder_of(view), MLP):
-        y = encoder.input(x)
-        for layer in encoder.layers:
-            y = IN_PLACE.get(type(layer), layer)(y)
-        y = network.similarity.forward_in_place(y)
-    else:
-        y = network(view, x)
-    return y
 
 
 def _count(X: Features | None, positions: NDArray[np.int64] | None) -> int:

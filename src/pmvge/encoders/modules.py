@@ -5,6 +5,7 @@ r"""The maps :math:`f^{(d)}` from features to vectors, one per view.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -16,6 +17,12 @@ from pmvge.encoders.lazy_rows import LazyRows
 from pmvge.encoders.specs import ACTIVATIONS, EncoderSpec
 from pmvge.errors import ParameterError
 from pmvge.graph import SparseRows
+
+IN_PLACE: dict[type[nn.Module], Callable[[torch.Tensor], torch.Tensor]] = {
+    nn.ReLU: torch.relu_,
+    nn.Tanh: torch.tanh_,
+    nn.Sigmoid: torch.sigmoid_,
+}
 
 
 class MLP(nn.Module):
@@ -45,8 +52,15 @@ class MLP(nn.Module):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, x: torch.Tensor | SparseRows) -> torch.Tensor:
-        """Encode rows: (n, ...) to (n, K)."""
-        y: torch.Tensor = self.layers(self.input(x))
+        """Encode rows: (n, ...) to (n, K).
+
+        Without gradients, activations are computed in place: they act on the new tensor of a
+        product, and allocating another one would take longer than the activation.
+        """
+        in_place = {} if torch.is_grad_enabled() else IN_PLACE
+        y: torch.Tensor = self.input(x)
+        for layer in self.layers:
+            y = in_place.get(type(layer), layer)(y)
         return y
 
 

@@ -19,7 +19,10 @@ from pmvge.similarities import Similarity, build_similarity
 
 
 class MultiViewEncoder(nn.Module):
-    r"""The encoders of all views and the similarity: maps (view, rows) to vectors :math:`y`."""
+    r"""The encoders of all views and the similarity: maps (view, rows) to vectors :math:`y`.
+
+    ``family`` is the likelihood family, whose parameters are learned with the weights.
+    """
 
     def __init__(
         self,
@@ -27,6 +30,7 @@ class MultiViewEncoder(nn.Module):
         schemas: Mapping[str, ViewSchema],
         n_out: int,
         similarity: str,
+        family: nn.Module | None = None,
     ) -> None:
         super().__init__()
         # Modules that were passed in stay unchanged. One deep copy of all keeps what they share.
@@ -53,6 +57,7 @@ class MultiViewEncoder(nn.Module):
             self._position[view] = len(self.encoders)
             self.encoders.append(encoder)
         self.similarity: Similarity = build_similarity(similarity)
+        self.family: Any = family  # a likelihoods.Family: a layer above this one
 
     @property
     def views(self) -> tuple[str, ...]:

@@ -34,11 +34,6 @@ class Similarity(nn.Module):
         """Return the vectors y (n, K) from the outputs f (n, K) of an encoder."""
         return f
 
-    def forward_in_place(self, f: torch.Tensor) -> torch.Tensor:
-        """Compute :meth:`forward` without gradients; may overwrite ``f``."""
-        y: torch.Tensor = self(f)
-        return y
-
     def query(self, y: torch.Tensor) -> torch.Tensor:
         """Return the left factors (n, Q) of the inner products of vectors y (n, K)."""
         return y

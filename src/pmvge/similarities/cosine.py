@@ -27,12 +27,7 @@ class Cosine(Similarity):
 
     def forward(self, f: torch.Tensor) -> torch.Tensor:
         """Return f scaled to norm sqrt(s)."""
-        return nn.functional.normalize(f, dim=-1) * self._radius()
-
-    def forward_in_place(self, f: torch.Tensor) -> torch.Tensor:
-        """Return ``forward(f)`` without gradients; overwrite ``f``."""
-        norm = torch.linalg.vector_norm(f, dim=-1, keepdim=True).clamp_min_(1e-12)
-        return f.mul_(self._radius() / norm)
-
-    def _radius(self) -> torch.Tensor:
-        return torch.exp(0.5 * SCALE_LR_MULTIPLIER * self.theta)
+        radius = torch.exp(0.5 * SCALE_LR_MULTIPLIER * self.theta)
+        norm = torch.linalg.vector_norm(f, dim=-1, keepdim=True).clamp_min(1e-12)
+        unit: torch.Tensor = f / norm
+        return unit.mul_(radius)

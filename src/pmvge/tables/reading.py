@@ -205,6 +205,7 @@ def _describe_tables(project: Project, read: Mapping[str, View]) -> dict[str, An
             name: {
                 "id": project.views[name].id,
                 "ids": "integers" if view.ids.dtype.kind in "iu" else "text",
+                "standardize": project.views[name].standardize,
                 "recipe": view.recipe.to_dict() if view.recipe else None,
             }
             for name, view in read.items()

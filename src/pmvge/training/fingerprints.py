@@ -39,7 +39,7 @@ def fingerprint(
 
 
 def hash_graphs(digest: Any, graph: MultiViewGraph, held: MultiViewGraph | None) -> None:
-    """Add the links of both graphs, and the features of the first, to a hash."""
+    """Add the links of both graphs, and the features and unscaled views of the first, to a hash."""
 
     def add(array: np.ndarray[Any, Any]) -> None:
         for start in range(0, len(array), HASH_ROWS):
@@ -54,6 +54,8 @@ def hash_graphs(digest: Any, graph: MultiViewGraph, held: MultiViewGraph | None)
         if X is not None:
             for array in [X] if isinstance(X, np.ndarray) else [X.indptr, X.indices, X.data]:
                 add(array)
+    if graph.unscaled_views:
+        digest.update(repr(sorted(graph.unscaled_views)).encode())
 
 
 def _encoder_text(encoder: Any) -> str:

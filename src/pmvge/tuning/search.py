@@ -52,7 +52,6 @@ def tune(
     minutes: float | None = None,
     fixed: Mapping[str, Any] | None = None,
     seed: int = 0,
-    prepare: Callable[[dict[str, Any]], dict[str, Any]] = lambda settings: settings,
     on_trial: Callable[[Trial], None] = lambda trial: None,
     on_note: Callable[[str], None] = lambda note: None,
 ) -> Tuned:
@@ -76,8 +75,6 @@ def tune(
         Settings that are not searched.
     seed
         Seed of the search and of the fits.
-    prepare
-        Function that completes the settings of a trial before they are passed to the model.
     on_trial
         Called with every finished trial.
     on_note
@@ -111,7 +108,7 @@ def tune(
                 trial = search.ask()
                 settings = suggest(trial, chosen)
             started = time.perf_counter()
-            gain = _gain(graph, held_out, prepare({**chosen, **settings}), seed)
+            gain = _gain(graph, held_out, {**chosen, **settings}, seed)
             failed = optuna.trial.TrialState.FAIL
             with journal_errors(study):
                 trial.set_user_attr("settings", as_json(settings))

@@ -19,7 +19,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
 
 from pmvge.errors import TableError
-from pmvge.graph import varies
+from pmvge.graph import standard_scale
 
 Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_array
 # Counts by (column, note): values that were "missing" or "unseen" in training; "numbered" is 1 if
@@ -50,8 +50,7 @@ class Scaling:
             return cls(0.0, 0.0, 0.0, missing)
         if not standardize:
             return cls(mean, 0.0, 1.0, missing)
-        scale = 1 / deviation if varies(np.asarray(mean), np.asarray(deviation)) else 0.0
-        return cls(mean, mean, scale, missing)
+        return cls(mean, mean, float(standard_scale(mean, deviation)), missing)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ def check_saved_tables(tables: Any) -> Mapping[str, Any] | None:
     for view, known in tables["views"].items():
         _expect(f"{view}: id", known["id"], isinstance(known["id"], str | None))
         _expect(f"{view}: ids", known.get("ids"), known.get("ids") in (None, "integers", "text"))
+        standardize = known.get("standardize", True)  # models of earlier versions have no entry
+        _expect(f"{view}: standardize", standardize, isinstance(standardize, bool))
         if known["recipe"] is not None:
             read_recipe(view, known["recipe"])
     for entry in tables["links"]:

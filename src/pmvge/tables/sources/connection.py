@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
+import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import FrameType
 from typing import Any
 
 import duckdb
@@ -16,7 +19,11 @@ import pyarrow
 from pmvge.errors import TableError, one_line
 
 BATCH = 1 << 14  # rows fetched at once
-INTERRUPTED = "Query interrupted"  # message of DuckDB's RuntimeError after Ctrl-C
+# DuckDB has one exception for all malformed CSV files, and not always a reason.
+CSV_HINT = (
+    "; in a CSV file, check the quotes, the line endings (LF or CRLF, not both) and the encoding "
+    "(UTF-8)"
+)
 CONFIG: dict[str, str | bool | int | float | list[str]] = {
     # A name in a query is a table or a file, never a Python variable.
     "python_enable_replacements": False,
@@ -43,21 +50,56 @@ def connect(folder: Path, spill: Path | None = None) -> Iterator[duckdb.DuckDBPy
             db.execute(f"SET file_search_path = {quote_literal(str(folder))}")
             db.execute("SET allowed_configs = ['threads']")
             db.execute("SET lock_configuration = true")
-            with translate_interrupts():
+            with _raise_interrupts():
                 yield db
         finally:
             db.close()
 
 
 @contextmanager
-def translate_interrupts() -> Iterator[None]:
-    """Raise KeyboardInterrupt for the exceptions that DuckDB raises after Ctrl-C."""
+def _raise_interrupts() -> Iterator[None]:
+    """Raise what a signal handler raised while DuckDB executed a statement.
+
+    DuckDB calls the handlers of pending signals. If one raises, such as KeyboardInterrupt after
+    Ctrl-C, DuckDB drops that exception and raises a RuntimeError without a cause.
+    """
+    raised: list[BaseException] = []
+    with _recorded(signal.SIGINT, raised), _recorded(signal.SIGTERM, raised):
+        try:
+            yield
+        except duckdb.InterruptException as error:
+            raise KeyboardInterrupt from error
+        except RuntimeError as error:
+            if raised:
+                raise raised[-1] from error
+            raise
+
+
+@contextmanager
+def _recorded(number: int, raised: list[BaseException]) -> Iterator[None]:
+    """Append what the handler of a signal raises to ``raised``; handlers run in the main thread."""
+    handler = signal.getsignal(number)
+    if not callable(handler) or not _in_main_thread():
+        yield
+        return
+
+    def record(number: int, frame: FrameType | None) -> None:
+        try:
+            handler(number, frame)
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    signal.signal(number, record)
     try:
         yield
-    except (RuntimeError, duckdb.InterruptException) as error:
-        if isinstance(error, duckdb.InterruptException) or str(error) == INTERRUPTED:
-            raise KeyboardInterrupt from error
-        raise
+    finally:
+        if _in_main_thread() and signal.getsignal(number) is record:  # no later handler
+            signal.signal(number, handler)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 @contextmanager
@@ -67,16 +109,16 @@ def table_errors(where: str) -> Iterator[None]:
     ``where`` names the source and starts the message.
     """
     try:
-        with translate_interrupts():
-            yield
+        yield
+    except duckdb.InterruptException as error:
+        raise KeyboardInterrupt from error
     except (duckdb.Error, sqlite3.Error, pyarrow.ArrowException) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         # Leave out the generated SQL, and advice on DuckDB options that users cannot set.
         ends = (at for at, line in enumerate(lines) if line.startswith(("LINE ", "Possible ")))
         message = " ".join(line[:120] for line in lines[: min(5, next(ends, 3))])
-        if "state machine" in message:  # DuckDB's message for both causes
-            message = "unterminated quote, or mixed line endings (LF and CRLF)"
-        raise TableError(f"{where}: cannot be read: {message[:400]}") from error
+        hint = CSV_HINT if isinstance(error, duckdb.InvalidInputException) else ""
+        raise TableError(f"{where}: cannot be read: {message[:400]}{hint}") from error
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise TableError(f"{where}: cannot be read: {one_line(error)}") from error
 
