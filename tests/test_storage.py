@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pmvge import storage
-from pmvge.errors import StorageError
+from pmvge.errors import GraphError, ParameterError, StorageError
 
 
 def commit(folder, value, kind="model", *, keep=False):
@@ -30,9 +30,14 @@ def commit(folder, value, kind="model", *, keep=False):
     storage.commit(folder, kind, {"value": value}, parts, keep=keep)
 
 
+def read(folder, kind="model"):
+    """Return the manifest and the paths of the files."""
+    return storage.read(folder, kind, lambda manifest, parts: (manifest, parts))
+
+
 def content(folder, kind="model"):
     """Return the number, after checking that the manifest and the files agree."""
-    manifest, parts = storage.read(folder, kind)
+    manifest, parts = read(folder, kind)
     label = "state.safetensors" if kind == "checkpoint" else "weights.safetensors"
     value = manifest["value"]
     assert torch.equal(storage.read_tensors(parts[label])["w"], torch.full((50,), float(value)))
@@ -91,12 +96,12 @@ def test_a_commit_replaces_the_previous_one(tmp_path):
 def test_a_manifest_is_indented_json(tmp_path):
     commit(tmp_path, 1)
     text = (tmp_path / "model.json").read_text(encoding="ascii")
-    assert text.splitlines()[:4] == ["{", ' "format": 1,', ' "kind": "model",', ' "value": 1,']
+    assert text.splitlines()[:4] == ["{", ' "format": 2,', ' "kind": "model",', ' "value": 1,']
 
 
 def test_numpy_scalars_are_stored_as_numbers(tmp_path):
     storage.commit(tmp_path, "model", {"n": np.int64(3), "x": np.float32(0.5)}, {})
-    manifest, _ = storage.read(tmp_path, "model")
+    manifest, _ = read(tmp_path)
     assert (manifest["n"], manifest["x"]) == (3, 0.5)
 
 
@@ -157,6 +162,115 @@ def test_restore_previous_without_a_previous_commit_does_nothing(tmp_path):
     storage.restore_previous(tmp_path, "model")
     assert content(tmp_path) == 1
     assert len(names(tmp_path)) == 3
+
+
+# -- one read -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hashed(monkeypatch):
+    """Return the names of the files that are hashed, in order."""
+    found, sha256 = [], storage._sha256
+
+    def record(path):
+        found.append(path.name)
+        return sha256(path)
+
+    monkeypatch.setattr(storage, "_sha256", record)
+    return found
+
+
+def test_a_read_hashes_each_file_once(tmp_path, hashed):
+    commit(tmp_path, 1)
+    hashed.clear()
+    assert content(tmp_path) == 1
+    assert sorted(hashed) == sorted(names(tmp_path) - {"model.json"})
+
+
+@pytest.mark.parametrize("kind", ["model", "checkpoint", "model-before"])
+def test_a_commit_during_a_read_starts_it_again(tmp_path, kind):
+    for value in (1, 2):
+        commit(tmp_path, value, kind.removesuffix("-before"), keep=True)
+    values = []
+
+    def load(manifest, parts):
+        values.append(manifest["value"])
+        if len(values) == 1:
+            for value in (3, 4):
+                commit(tmp_path, value, kind.removesuffix("-before"), keep=True)
+        return {path.read_bytes() for path in parts.values()}
+
+    assert storage.read(tmp_path, kind, load)
+    assert values == ([1, 3] if kind == "model-before" else [2, 4])
+
+
+def test_a_read_that_succeeds_is_not_repeated(tmp_path):
+    """The files have the content that the manifest names, whatever is committed later."""
+    commit(tmp_path, 1)
+
+    def load(manifest, parts):
+        data = parts["embeddings-a.parquet"].read_text()
+        commit(tmp_path, 2)
+        return manifest["value"], data
+
+    assert storage.read(tmp_path, "model", load) == (1, "vectors 1")
+
+
+@pytest.mark.parametrize(
+    "error", [StorageError("damaged"), ParameterError("bad"), OSError(5, "Input/output error")]
+)
+def test_endless_commits_are_an_error(tmp_path, error):
+    commit(tmp_path, 0)
+    values = iter(range(1, 100))
+
+    def load(manifest, parts):
+        commit(tmp_path, next(values))
+        raise error
+
+    message = "the model changed during all 5 attempts to read it; try again when no process is"
+    with pytest.raises(StorageError, match=message):
+        storage.read(tmp_path, "model", load)
+    assert next(values) == 6
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (StorageError("as it is"), "^as it is$"),
+        (ParameterError("n: expected 1, got 2"), "damaged model: n: expected 1, got 2$"),
+        (GraphError("links: bad"), "damaged model: links: bad$"),
+        (OSError(5, "Input/output error"), r"cannot read the model: .*Input/output error$"),
+    ],
+)
+def test_errors_of_an_unchanged_folder_are_raised_at_once(tmp_path, error, message):
+    commit(tmp_path, 0)
+    calls = []
+
+    def load(manifest, parts):
+        calls.append(parts)
+        raise error
+
+    with pytest.raises(StorageError, match=message):
+        storage.read(tmp_path, "model", load)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("error", [TypeError("bug"), KeyError("bug"), RuntimeError("bug")])
+def test_programming_errors_are_not_called_damage(tmp_path, error):
+    commit(tmp_path, 0)
+
+    def load(manifest, parts):
+        commit(tmp_path, 1)  # not even then
+        raise error
+
+    with pytest.raises(type(error), match="bug"):
+        storage.read(tmp_path, "model", load)
+
+
+def test_a_part_that_is_not_listed_is_named(tmp_path):
+    commit(tmp_path, 0)
+    with pytest.raises(StorageError, match=r"damaged model: its manifest lists no links\.parquet"):
+        storage.read(tmp_path, "model", lambda _, parts: storage.find_part(parts, "links.parquet"))
 
 
 # -- other files and writers ----------------------------------------------------------------
@@ -226,14 +340,17 @@ def test_two_processes_may_write_into_one_folder(tmp_path):
     writers = [subprocess.Popen([*command, str(first)]) for first in (1000, 2000)]
     while any(writer.poll() is None for writer in writers):
         if storage.exists(folder, "model"):
-            storage.read(folder, "model")
-            reads += 1
+            try:
+                read(folder)
+                reads += 1
+            except StorageError as error:
+                assert "changed during all" in str(error)  # noqa: PT017
     assert [writer.returncode for writer in writers] == [0, 0]
     assert reads
     for kind in ("model", "model-before"):
-        manifest, parts = storage.read(folder, kind)
+        manifest, parts = read(folder, kind)
         assert {path.read_text() for path in parts.values()} == {str(manifest["value"]) * 200_000}
-    assert storage.read(folder, "model")[0]["value"] in (1059, 2059)
+    assert read(folder)[0]["value"] in (1059, 2059)
     assert len(names(folder)) == 6
 
 
@@ -295,7 +412,7 @@ def test_a_named_pipe_is_refused_without_blocking(tmp_path, part):
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(StorageError, match="is not a file"):
-        storage.read(tmp_path, "model")
+        read(tmp_path)
 
 
 def test_labels_of_a_forged_manifest_are_escaped(tmp_path):
@@ -414,7 +531,7 @@ def test_damaged_files_are_detected(tmp_path, damage, part):
     (path,) = tmp_path.glob(part)
     damage(path)
     with pytest.raises(StorageError, match=r"damaged|does not describe one"):
-        storage.read(tmp_path, "model")
+        read(tmp_path)
 
 
 def test_the_error_of_a_truncated_file_has_both_sizes(tmp_path):
@@ -425,7 +542,7 @@ def test_the_error_of_a_truncated_file_has_both_sizes(tmp_path):
     message = f"damaged model: {path.name} has {size // 2} bytes that do not match its checksum "
     message += f"({size} bytes were written)"
     with pytest.raises(StorageError, match=re.escape(message)):
-        storage.read(tmp_path, "model")
+        read(tmp_path)
 
 
 def test_read_errors_of_the_disk_are_storage_errors(tmp_path, monkeypatch):
@@ -435,10 +552,10 @@ def test_read_errors_of_the_disk_are_storage_errors(tmp_path, monkeypatch):
     commit(tmp_path, 1)
     monkeypatch.setattr(storage.hashlib, "file_digest", fails)
     with pytest.raises(StorageError, match=r"cannot read the model: .*Input/output error"):
-        storage.read(tmp_path, "model")
+        read(tmp_path)
     monkeypatch.setattr(Path, "read_bytes", fails)
     with pytest.raises(StorageError, match=r"cannot read model\.json: .*Input/output error"):
-        storage.read(tmp_path, "model")
+        read(tmp_path)
 
 
 def test_a_folder_in_place_of_a_part_is_an_error(tmp_path):
@@ -449,7 +566,7 @@ def test_a_folder_in_place_of_a_part_is_an_error(tmp_path):
     with pytest.raises(
         StorageError, match=r"cannot read the model: weights-\w+\.safetensors is not a file"
     ):
-        storage.read(tmp_path, "model")
+        read(tmp_path)
 
 
 def test_every_flipped_bit_of_a_manifest_is_detected(tmp_path):
@@ -461,7 +578,7 @@ def test_every_flipped_bit_of_a_manifest_is_detected(tmp_path):
         data[position] ^= 1
         path.write_bytes(data)
         try:
-            manifest, _ = storage.read(tmp_path, "model")
+            manifest, _ = read(tmp_path)
         except StorageError:
             continue
         assert manifest == json.loads(original)  # white space became other white space
@@ -472,21 +589,24 @@ def test_a_missing_part_is_named(tmp_path):
     (path,) = tmp_path.glob("weights-*")
     path.unlink()
     with pytest.raises(StorageError, match=rf"damaged model: {path.name} is missing"):
-        storage.read(tmp_path, "model")
+        read(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": storage.FORMAT + 1}, "written by a newer pmvge: format 2, this one reads up"),
+        ({"format": storage.FORMAT + 1}, "written by a newer pmvge: format 3, this one reads up"),
         ({"format": "1"}, "expected a format number, got '1'"),
         ({"format": 0}, "expected a format number, got 0"),
         ({"format": None}, "expected a format number, got None"),
         ({"kind": "checkpoint"}, "not a pmvge model: model.json does not describe one"),
         ({"kind": None}, "not a pmvge model: model.json does not describe one"),
         ({"files": None}, "damaged model: its list of files"),
-        ({"files": ["weights"]}, "damaged model: its list of files: 'list' object has no"),
-        ({"files": {"weights.safetensors": {"name": "x"}}}, r"damaged model: (x is|its list)"),
+        ({"files": ["weights"]}, r"damaged model: its list of files: got \['weights'\]"),
+        ({"files": {"weights.safetensors": {"name": "x"}}}, "damaged model: its list of files"),
+        ({"files": {"x": {"name": "\ud800", "sha256": ""}}}, "damaged model: its list of files"),
+        ({"files": {"x": {"name": "a\0", "sha256": ""}}}, "damaged model: its list of files"),
+        ({"files": {"x": {"name": "a" * 999, "sha256": ""}}}, "cannot read the model: .*too long"),
     ],
 )
 def test_a_manifest_is_checked_beyond_its_checksum(tmp_path, changes, message):
@@ -495,7 +615,7 @@ def test_a_manifest_is_checked_beyond_its_checksum(tmp_path, changes, message):
     assert content(tmp_path) == 1  # rewriting alone changes nothing
     rewrite(tmp_path, **changes)
     with pytest.raises(StorageError, match=message):
-        storage.read(tmp_path, "model")
+        read(tmp_path)
 
 
 def test_a_manifest_names_no_file_outside_its_folder(tmp_path):
@@ -506,7 +626,7 @@ def test_a_manifest_names_no_file_outside_its_folder(tmp_path):
     entry = {"name": "../secret", "sha256": hashlib.sha256(b"secret").hexdigest(), "bytes": 6}
     rewrite(folder, files={"weights.safetensors": entry})
     with pytest.raises(StorageError, match="secret is missing"):
-        storage.read(folder, "model")
+        read(folder)
 
 
 @pytest.mark.parametrize(
@@ -524,7 +644,7 @@ def test_a_manifest_names_no_file_outside_its_folder(tmp_path):
 def test_json_files_that_are_not_manifests_are_refused(tmp_path, text, message):
     (tmp_path / "model.json").write_text(text, encoding="latin-1")
     with pytest.raises(StorageError, match=message):
-        storage.read(tmp_path, "model")
+        read(tmp_path)
 
 
 def test_paths_without_a_manifest_are_refused(tmp_path):
@@ -533,9 +653,9 @@ def test_paths_without_a_manifest_are_refused(tmp_path):
     (tmp_path / "odd" / "model.json").mkdir(parents=True)
     for name in ("missing", "file", "empty"):
         with pytest.raises(StorageError, match=rf"{name}: not a pmvge model: there is no model"):
-            storage.read(tmp_path / name, "model")
+            read(tmp_path / name)
     with pytest.raises(StorageError, match=r"odd: cannot read model\.json"):
-        storage.read(tmp_path / "odd", "model")
+        read(tmp_path / "odd")
     with pytest.raises(StorageError, match="file: cannot write the model"):
         commit(tmp_path / "file", 1)
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import numpy as np
@@ -22,15 +22,25 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from pmvge.errors import StorageError, one_line, short
+from pmvge.errors import PmvgeError, StorageError, one_line, short
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
-FORMAT = 1
+# Format 2 adds given_ids, family and the parameter of that name to model.json. A pmvge that knows
+# format 1 only would call such a parameter damage; by the number it asks for an update instead.
+FORMAT = 2
+READS = 5  # attempts to read a folder that is being written
+T = TypeVar("T")
 Write = Callable[[Path], object]
 Files = Mapping[str, Mapping[str, Any]]  # label -> name, sha256 and bytes of a data file
+Parts = dict[str, Path]  # label -> path of a data file
+Load = Callable[[dict[str, Any], Parts], T]
+
+
+class DamagedValue(PmvgeError):
+    """A value in a saved file is not valid. :func:`read` raises StorageError for it."""
 
 
 def commit(
@@ -209,18 +219,15 @@ def _remove_obsolete(folder: Path, kind: str, files: Files, previous: Files, *, 
 def _committed_files(folder: Path, kind: str) -> dict[str, dict[str, Any]]:
     """Return the files that the manifest names; none if there is no valid manifest."""
     try:
-        return dict(_read_manifest(folder, kind)["files"])
-    except (StorageError, KeyError, TypeError, ValueError):
+        return _listed_files(folder, kind, _read_manifest(folder, kind))
+    except StorageError:
         return {}
 
 
 def _named_files(folder: Path, kind: str) -> set[str]:
     """Return the names of the files of the current commit and of the previous one."""
     kinds = (kind, f"{kind}-before")
-    try:
-        return {str(e["name"]) for k in kinds for e in _committed_files(folder, k).values()}
-    except (KeyError, TypeError):  # a manifest that pmvge did not write
-        return set()
+    return {entry["name"] for k in kinds for entry in _committed_files(folder, k).values()}
 
 
 def _checksum(manifest: Mapping[str, Any]) -> str:
@@ -246,43 +253,74 @@ def exists(folder: Path, kind: str) -> bool:
     return (folder / f"{kind}.json").is_file()
 
 
-def read(folder: Path, kind: str) -> tuple[dict[str, Any], dict[str, Path]]:
-    """Return the manifest and the path of every part, after checking all checksums.
+def read(folder: Path, kind: str, load: Load[T]) -> T:
+    """Return ``load(manifest, parts)`` of the current commit, after checking all checksums.
 
-    The kind "model-before" reads the previous commit. Raise StorageError if there is no manifest,
-    or if a file is missing or damaged.
+    ``parts`` are the paths of the data files by label. Every file is hashed once. If a commit
+    during the read removes files, the read starts again with the new manifest, at most ``READS``
+    times. A read that succeeds is consistent, because data files are named by their content. The
+    kind "model-before" reads the previous commit.
+
+    Raise StorageError if there is no manifest, if a file is missing or damaged, or if ``load``
+    raises a PmvgeError or an OSError. Other exceptions of ``load`` are not changed.
     """
-    manifest = _read_manifest(folder, kind)
-    while True:
+    for _ in range(READS):
+        raw = _manifest_bytes(folder, kind)
         try:
-            return manifest, {
-                label: _verified(folder, kind, entry) for label, entry in manifest["files"].items()
-            }
-        except (KeyError, TypeError, AttributeError, ValueError) as error:  # ValueError: a bad name
-            raise StorageError(
-                f"{folder}: damaged {kind}: its list of files: {one_line(error)}"
-            ) from error
-        except FileNotFoundError as error:
-            # A writer may have committed and removed the file: then the manifest has changed.
-            before, manifest = manifest, _read_manifest(folder, kind)
-            if manifest == before:
-                raise StorageError(
-                    f"{folder}: damaged {kind}: {Path(str(error.filename)).name} is missing"
-                ) from error
-        except OSError as error:
-            raise StorageError(f"{folder}: cannot read the {kind}: {one_line(error)}") from error
+            manifest = _parse_manifest(folder, kind, raw)
+            files = _listed_files(folder, kind, manifest)
+            parts = {label: _verified(folder, kind, entry) for label, entry in files.items()}
+            return load(manifest, parts)
+        except StorageError:
+            if _manifest_bytes(folder, kind) == raw:
+                raise
+        except (PmvgeError, OSError) as error:
+            if _manifest_bytes(folder, kind) == raw:
+                raise StorageError(f"{folder}: {_reason(kind, error)}") from error
+    raise StorageError(
+        f"{folder}: the {kind} changed during all {READS} attempts to read it; try again when no "
+        "process is saving it"
+    )
+
+
+def find_part(parts: Parts, label: str) -> Path:
+    """Return the path of a part; raise DamagedValue if the manifest does not list it."""
+    if label not in parts:
+        raise DamagedValue(f"its manifest lists no {label}")
+    return parts[label]
+
+
+def _reason(kind: str, error: PmvgeError | OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"damaged {kind}: {Path(str(error.filename)).name} is missing"
+    if isinstance(error, OSError):
+        return f"cannot read the {kind}: {one_line(error)}"
+    return f"damaged {kind}: {error}"
+
+
+def _manifest_bytes(folder: Path, kind: str) -> bytes | None:
+    """Return the bytes of the manifest; None if there is none. Raise StorageError otherwise."""
+    path = folder / f"{kind}.json"
+    try:
+        if path.exists() and not path.is_file():  # reading a pipe would block
+            raise StorageError(f"{folder}: cannot read {kind}.json: it is not a file")
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StorageError(f"{folder}: cannot read {kind}.json: {one_line(error)}") from error
 
 
 def _read_manifest(folder: Path, kind: str) -> dict[str, Any]:
+    return _parse_manifest(folder, kind, _manifest_bytes(folder, kind))
+
+
+def _parse_manifest(folder: Path, kind: str, raw: bytes | None) -> dict[str, Any]:
     path = folder / f"{kind}.json"
-    if path.exists() and not path.is_file():  # reading a pipe would block
-        raise StorageError(f"{folder}: cannot read {kind}.json: it is not a file")
+    if raw is None:
+        raise StorageError(f"{folder}: not a pmvge {kind}: there is no {kind}.json")
     try:
-        manifest = json.loads(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
-        raise StorageError(f"{folder}: not a pmvge {kind}: there is no {kind}.json") from None
-    except OSError as error:
-        raise StorageError(f"{folder}: cannot read {kind}.json: {one_line(error)}") from error
+        manifest = json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise StorageError(f"{path}: damaged: not valid JSON ({one_line(error)})") from error
     if not isinstance(manifest, dict) or manifest.get("kind") != kind.removesuffix("-before"):
@@ -304,6 +342,22 @@ def _read_manifest(folder: Path, kind: str) -> dict[str, Any]:
     return manifest
 
 
+def _listed_files(
+    folder: Path, kind: str, manifest: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Return the manifest's list of files; raise StorageError if it is not valid."""
+    files = manifest.get("files")
+    if not isinstance(files, dict) or not all(map(_is_entry, files.values())):
+        raise StorageError(f"{folder}: damaged {kind}: its list of files: got {short(files)}")
+    return files
+
+
+def _is_entry(entry: Any) -> bool:
+    """Return whether a manifest's entry has the name and checksum of a file, in ASCII."""
+    texts = [entry.get(key) for key in ("name", "sha256")] if isinstance(entry, dict) else [None]
+    return all(isinstance(text, str) and text.isascii() and text.isprintable() for text in texts)
+
+
 def _verified(folder: Path, kind: str, entry: Mapping[str, Any]) -> Path:
     path = folder / Path(entry["name"]).name
     if path.exists() and not path.is_file():
@@ -311,7 +365,7 @@ def _verified(folder: Path, kind: str, entry: Mapping[str, Any]) -> Path:
     if _sha256(path) != entry["sha256"]:
         raise StorageError(
             f"{folder}: damaged {kind}: {path.name} has {path.stat().st_size} bytes that do not "
-            f"match its checksum ({entry['bytes']} bytes were written)"
+            f"match its checksum ({short(entry.get('bytes'))} bytes were written)"
         )
     return path
 

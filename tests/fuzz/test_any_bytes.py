@@ -69,7 +69,7 @@ def test_any_cells(rows):
     check_not_failed("csv guessed", **{"users.csv": text.getvalue().encode(errors="replace")})
 
 
-@pytest.mark.parametrize("name", ["model.json", "model tables", "background", "checkpoint"])
+@pytest.mark.parametrize("name", ["model.json", "model tables", "links", "checkpoint"])
 @settings(max_examples=2 * EXAMPLES)
 @given(data=st.data())
 def test_any_value_in_a_manifest(name, data):

@@ -20,10 +20,10 @@ from pmvge.datasets import load_cora, load_vectors
 from pmvge.errors import GraphError, InputError, PmvgeError, StorageError, TableError
 from pmvge.experiments import recipe as recipes
 from pmvge.experiments.result_cache import cached
-from pmvge.model import load_background
 from pmvge.tables import LinkTable, Project, Source, ViewTable, read_project, read_tables
 from pmvge.tables.columns.casts import check_column
 from pmvge.training import Checkpoints, saved_seed
+from pmvge.training.checkpoints import DamagedCheckpoint
 
 
 def damaged(tmp_path, name, change):
@@ -237,9 +237,9 @@ def test_saved_table_descriptions_are_checked(tmp_path, change):
     ],
 )
 def test_saved_links_and_labels_are_checked(tmp_path, change):
-    folder = damaged(tmp_path, "background", lambda manifest: change(manifest["background"]))
-    with pytest.raises(StorageError, match="damaged model: its links or labels: "):
-        load_background(folder)
+    folder = damaged(tmp_path, "links", lambda manifest: change(manifest["background"]))
+    with pytest.raises(StorageError, match=r"damaged model: (links|labels)"):
+        PMvGE.load(folder)
 
 
 @pytest.mark.parametrize("seed", [None, "", [], "x"])
@@ -249,14 +249,31 @@ def test_the_seed_of_a_checkpoint_is_checked(tmp_path, seed):
         saved_seed(folder)
 
 
-def test_a_checkpoint_without_fingerprint_or_state_is_refused(tmp_path):
-    folder = damaged(tmp_path / "a", "checkpoint", lambda content: content.pop("fingerprint"))
+def test_a_checkpoint_without_fingerprint_is_refused(tmp_path):
+    folder = damaged(tmp_path, "checkpoint", lambda content: content.pop("fingerprint"))
     with pytest.raises(StorageError, match="belongs to other data"):
         Checkpoints(folder, None, None, "mark", 0).read()
-    folder = damaged(tmp_path / "b", "checkpoint", lambda content: content["files"].clear())
+
+
+def test_a_checkpoint_without_state_is_replaced_by_the_previous_one(tmp_path):
+    folder = damaged(tmp_path, "checkpoint", lambda content: content["files"].clear())
     mark = json.loads(TARGETS["checkpoint"].valid["checkpoint.json"])["fingerprint"]
-    with pytest.raises(StorageError, match=r"damaged checkpoint: checkpoint\.json lists no state"):
-        Checkpoints(folder, None, None, mark, 0).read()
+    checkpoints = Checkpoints(folder, None, None, mark, 0)
+    says = "damaged checkpoint: its manifest lists no state.safetensors; using the previous"
+    with pytest.warns(DamagedCheckpoint, match=says):
+        content, tensors = checkpoints.read()
+    before = json.loads((folder / "checkpoint-before.json").read_text())
+    assert content == before
+    assert tensors
+    checkpoints.restore_previous()
+    assert checkpoints.read()[0] == before  # without a warning
+
+
+def test_a_first_checkpoint_without_state_is_refused(tmp_path):
+    folder = damaged(tmp_path, "checkpoint", lambda content: content["files"].clear())
+    (folder / "checkpoint-before.json").unlink()
+    with pytest.raises(StorageError, match="its manifest lists no state"):
+        Checkpoints(folder, None, None, "mark", 0).read()
 
 
 # -- feature cache --------------------------------------------------------------------------

@@ -33,6 +33,10 @@ from pmvge.version import __version__
 if "TORCHELASTIC_RUN_ID" in os.environ:
     # Read when torch is loaded: without it every process prints warnings of torch.distributed.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+MEMORY_NOTE = (
+    "If memory could not be allocated, reduce n_components or batch_size, or use a machine with "
+    "more memory."
+)
 app = typer.Typer(
     name="pmvge",
     no_args_is_help=True,
@@ -99,6 +103,8 @@ def main() -> None:
         # Usage errors of typer are recognised by this method; their classes differ by version.
         usage_message = getattr(error, "format_message", None)
         if debug or not (usage_message or _is_user_error(error)):
+            if type(error) is RuntimeError:  # torch has no other type for a lack of memory
+                error.add_note(MEMORY_NOTE)
             raise
         message = " ".join((usage_message() if usage_message else str(error)).split())
         if message or not usage_message:  # an empty usage message: the help was shown instead
@@ -116,7 +122,6 @@ def _launched_by_torchrun() -> bool:
 
 def _is_user_error(error: Exception) -> bool:
     """Return whether other input, other names, more disk or more memory can fix the error."""
-    if isinstance(error, PmvgeError | OSError | MemoryError | UnicodeError):
-        return True
-    # torch raises a RuntimeError if it cannot allocate memory
-    return isinstance(error, RuntimeError) and "allocate memory" in str(error)
+    torch = sys.modules.get("torch")  # only an import by a command can lead to its exceptions
+    of_torch = () if torch is None else (torch.OutOfMemoryError,)
+    return isinstance(error, (PmvgeError, OSError, MemoryError, UnicodeError, *of_torch))

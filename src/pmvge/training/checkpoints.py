@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -14,6 +14,7 @@ from pmvge import storage
 from pmvge.distributed import run_id
 from pmvge.errors import CheckpointMismatch, StorageError, one_line
 
+T = TypeVar("T")
 Tensors = dict[str, torch.Tensor]
 
 
@@ -54,7 +55,7 @@ class Checkpoints:
         Otherwise the next commit would keep the damaged one as its previous checkpoint.
         """
         try:
-            storage.read(self.folder, "checkpoint")
+            storage.read(self.folder, "checkpoint", _content)
         except StorageError:
             storage.restore_previous(self.folder, "checkpoint")
 
@@ -67,7 +68,7 @@ class Checkpoints:
         """
         if not _exists(self.folder):
             return None
-        content, parts = _read(self.folder)
+        content, tensors = _read(self.folder, _content_and_tensors)
         if of_this_run and content.get("run") != run_id():
             return None
         if content.get("fingerprint") != self.fingerprint:
@@ -75,11 +76,7 @@ class Checkpoints:
                 f"{self.folder}: this checkpoint belongs to other data or other settings; "
                 "use another checkpoint_dir, or resume=False to overwrite it"
             )
-        if "state.safetensors" not in parts:
-            raise StorageError(
-                f"{self.folder}: damaged checkpoint: checkpoint.json lists no state.safetensors"
-            )
-        return content, storage.read_tensors(parts["state.safetensors"])
+        return content, tensors
 
 
 def saved_seed(folder: Path) -> int | None:
@@ -91,7 +88,7 @@ def saved_seed(folder: Path) -> int | None:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DamagedCheckpoint)  # Checkpoints.read warns
-        content, _ = _read(folder)
+        content = _read(folder, _content)
     try:
         return int(content["seed"])
     except (KeyError, TypeError, ValueError) as error:
@@ -104,13 +101,24 @@ def _exists(folder: Path) -> bool:
     return any(storage.exists(folder, kind) for kind in ("checkpoint", "checkpoint-before"))
 
 
-def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Path]]:
-    """Return the latest checkpoint that is not damaged; raise StorageError if there is none."""
+def _content(content: dict[str, Any], parts: storage.Parts) -> dict[str, Any]:
+    storage.find_part(parts, "state.safetensors")
+    return content
+
+
+def _content_and_tensors(
+    content: dict[str, Any], parts: storage.Parts
+) -> tuple[dict[str, Any], Tensors]:
+    return content, storage.read_tensors(storage.find_part(parts, "state.safetensors"))
+
+
+def _read(folder: Path, load: storage.Load[T]) -> T:
+    """Load the latest checkpoint that is not damaged; raise StorageError if there is none."""
     try:
-        return storage.read(folder, "checkpoint")
+        return storage.read(folder, "checkpoint", load)
     except StorageError as error:
         try:
-            previous = storage.read(folder, "checkpoint-before")
+            previous = storage.read(folder, "checkpoint-before", load)
         except StorageError:
             raise error from None
         message = f"{error}; using the previous checkpoint"

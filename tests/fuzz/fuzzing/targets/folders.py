@@ -1,4 +1,4 @@
-"""Folders with a manifest: models with their background, and checkpoints.
+"""Folders with a manifest: models with their links and labels, and checkpoints.
 
 Most inputs get correct checksums again, so that the code behind the checks is reached.
 """
@@ -17,8 +17,8 @@ from scipy import sparse
 from fuzzing.target import Files, Target, check_finite
 from fuzzing.targets.tables import FRIENDS, SEEN, USERS
 from pmvge import Embeddings, EncoderSpec, MultiViewGraph, PMvGE
+from pmvge.errors import PmvgeError, StorageError
 from pmvge.graph import hold_out_links
-from pmvge.model import Background, load_background
 from pmvge.tables import LinkTable, Project, ViewTable, link_pairs, read_tables, rows_of
 from pmvge.training import Checkpoints, saved_seed
 
@@ -55,7 +55,7 @@ def make_model(folder: Path) -> None:
     encoder = {"s": EncoderSpec(kind="linear"), "a": "mlp"}
     model = PMvGE(**SETTINGS, encoder=encoder).fit(kept, held)
     labels = {"a": {"colour": list("rgbrgbrg")}}
-    model.save(folder, background=Background.of(kept, held, labels))
+    model.label(labels).save(folder)
 
 
 def make_model_of_tables(folder: Path) -> None:
@@ -134,15 +134,25 @@ def check_model(model: PMvGE) -> None:
         assert not (moderate and np.isnan(mu).any())
 
 
+def load(folder: Path) -> PMvGE:
+    """Load a model; any other exception than StorageError fails."""
+    try:
+        return PMvGE.load(folder)
+    except StorageError:
+        raise
+    except PmvgeError as error:
+        raise AssertionError("expected a StorageError") from error
+
+
 def read_model(folder: Path, output: Path) -> None:
-    model = PMvGE.load(folder)
+    model = load(folder)
     check_model(model)
     model.save(output / "again")
 
 
 def read_model_of_tables(folder: Path, output: Path) -> None:
     """Its later tables, too, by what the model says of them."""
-    model = PMvGE.load(folder)
+    model = load(folder)
     for a, b in link_pairs(model.tables_):
         assert isinstance(a, str)
         assert isinstance(b, str)
@@ -151,21 +161,23 @@ def read_model_of_tables(folder: Path, output: Path) -> None:
     model.embed("users", ids if X is None else X)
 
 
-def read_background(folder: Path, output: Path) -> None:
-    background = load_background(folder)
-    if background is None:
-        return
-    for (a, b), links in background.links.items():
-        for part in (links, background.held_out.get((a, b))):
-            if part is not None and len(part):
-                check_finite(part.weights)
-                assert (np.asarray(part.weights) > 0).all()
-                assert 0 <= part.rows.min() <= part.rows.max() < part.shape[0]
-                assert 0 <= part.cols.min() <= part.cols.max() < part.shape[1]
-        background.of_pair(b, a)
-    for columns in background.labels.values():
+def read_links(folder: Path, output: Path) -> None:
+    """Read the links and labels of a model, and use the links."""
+    model = load(folder)
+    links = model.links_
+    if links is not None:
+        for (a, b), trained in links.training.items():
+            for part in (trained, links.held_out.get((a, b))):
+                if part is not None and len(part):
+                    check_finite(part.weights)
+                    assert (np.asarray(part.weights) > 0).all()
+                    assert 0 <= part.rows.min() <= part.rows.max() < part.shape[0]
+                    assert 0 <= part.cols.min() <= part.cols.max() < part.shape[1]
+            assert links.known(b, a) is not None
+    for view, columns in model.labels_.items():
         for values in columns.values():
             assert values.dtype.kind == "U"
+            assert values.shape == model.ids_[view].shape
 
 
 def read_embeddings(folder: Path, output: Path) -> None:
@@ -213,9 +225,9 @@ TARGETS = [
         share=0.5,
     ),
     Target(
-        "background",
+        "links",
         make_model,
-        read_background,
+        read_links,
         ("model.json", "links*", "labels*"),
         MANIFEST,
         repair("model"),
