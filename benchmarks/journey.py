@@ -121,9 +121,7 @@ def turn_into_tables(cora: Path, folder: Path) -> None:
 
 def frames(folder: Path, links: int = LINKS, max_steps: int | None = None) -> dict[str, Any]:
     """Fit pandas tables of people and things, and purchases as a scipy matrix."""
-    from pmvge import Background, MultiViewGraph, PMvGE
-    from pmvge.graph import hold_out_links
-    from pmvge.model import evaluate_background
+    from pmvge import MultiViewGraph, PMvGE
     from pmvge.report import write_report
     from pmvge.tables import graph_from_frames, rows_of
 
@@ -152,18 +150,13 @@ def frames(folder: Path, links: int = LINKS, max_steps: int | None = None) -> di
         return matrices.with_tables(graph.tables or {})
 
     graph = watch("graph", read)
-    train, held = hold_out_links(graph, 0.1, np.random.default_rng(0))
     estimator = PMvGE(max_steps=max_steps, random_state=0, progress=False)
-    model = watch("fit", lambda: estimator.fit(train, held))
-    background = Background.of(train, held)
-    results = watch(
-        "evaluate",
-        lambda: evaluate_background(model.embeddings_, model.log_alpha_, background),
-    )
+    model = watch("fit", lambda: estimator.fit(graph, hold_out=0.1))
+    results = watch("evaluate", model.evaluate)
     _, rows = rows_of(model.tables_, "person", people.head(3))
     ids, _ = watch("search", lambda: model.search("person", rows, among="thing", k=10))
     folder.mkdir(parents=True, exist_ok=True)
-    watch("report", lambda: write_report(folder / "report.html", model, background))
+    watch("report", lambda: write_report(folder / "report.html", model))
     auc = results["pairs"]["person,thing"]["roc_auc"]
     return {"seconds": watch.seconds, "roc_auc": auc, "partners": ids.shape[1]}
 

@@ -9,11 +9,10 @@ if TYPE_CHECKING:
     from pmvge.encoders import EncoderSpec
     from pmvge.errors import PmvgeError
     from pmvge.graph import MultiViewGraph
-    from pmvge.model import Background, PMvGE
+    from pmvge.model import PMvGE
     from pmvge.search import Embeddings
 
 __all__ = [
-    "Background",
     "Embeddings",
     "EncoderSpec",
     "MultiViewGraph",
@@ -24,7 +23,6 @@ __all__ = [
 
 # Imported on first use: importing torch takes seconds, and `pmvge --version` does not need it.
 _NAMES = {
-    "Background": "model",
     "Embeddings": "search",
     "EncoderSpec": "encoders",
     "MultiViewGraph": "graph",

@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+import torch
 
 import pmvge
 from pmvge import PMvGE
@@ -103,6 +104,7 @@ def test_debug_raises_the_error_at_any_position(main, tmp_path, position):
     [
         (OSError(28, "No space left on device"), "[Errno 28] No space left on device"),
         (MemoryError(), "MemoryError"),
+        (torch.OutOfMemoryError("CUDA out of memory."), "CUDA out of memory."),
         (pmvge.PmvgeError("two\nlines  of it"), "two lines of it"),
     ],
 )
@@ -112,6 +114,19 @@ def test_system_errors_are_one_line(refused, model, monkeypatch, error, line):
 
     monkeypatch.setattr(PMvGE, "load", load)
     assert refused("inspect", model) == line
+
+
+@pytest.mark.parametrize("message", ["can't allocate memory", "a bug"])
+def test_runtime_errors_are_raised_with_a_note_on_memory(main, model, monkeypatch, message):
+    """The message decides nothing: torch raises the same class for both."""
+
+    def load(folder):
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(PMvGE, "load", load)
+    with pytest.raises(RuntimeError, match=message) as caught:
+        main("inspect", model)
+    assert [note[:33] for note in caught.value.__notes__] == ["If memory could not be allocated,"]
 
 
 def test_programming_errors_are_raised(main, model, monkeypatch):

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 
 import pmvge.cli
 from pmvge import MultiViewGraph, PMvGE
-from pmvge.model import Background, load_background
 from pmvge.tables import LinkTable, Project, Source, ViewTable, read_rows, read_tables
 from pmvge.tables.sources.connection import connect, fetch_all, quote_ident, quote_literal
 
@@ -148,10 +147,9 @@ def test_hostile_names_and_values_are_read_literally(
                              seen[f"w {key}"], strict=True))  # fmt: skip
     # A saved and loaded model has the same names.
     fitted = PMvGE(2, max_steps=3, batch_size=8, random_state=0, progress=False).fit(graph)
-    fitted.save(here / "model", background=Background.of(graph, None, tables.labels))
-    model, background = PMvGE.load(here / "model"), load_background(here / "model")
-    assert background is not None
-    assert set(background.labels[view]) == set(names[1:])
+    fitted.label(tables.labels).save(here / "model")
+    model = PMvGE.load(here / "model")
+    assert set(model.labels_[view]) == set(names[1:])
     best, _ = model.search(other, [names[5]], among=view, k=len(ids))
     assert sorted(best[0]) == sorted(ids)
     source = project.views[view].source
@@ -203,7 +201,7 @@ def test_output_has_no_control_characters(names: list[str], command: Callable[..
     links = {(view, other): (np.arange(n), np.arange(n) % 2)}
     graph = MultiViewGraph({view: np.eye(n), other: 2}, links, ids)
     model = PMvGE(2, max_steps=2, progress=False).fit(graph)
-    model.save("model", background=Background.of(graph, graph))
+    model.save("model")
     as_csv(Path.cwd(), "control", {control: [1], markup: [2], "w": [3]})
     as_csv(Path.cwd(), "u", {"u": [*range(9)], control: [f"{control}{i}" for i in range(9)]})
     as_csv(Path.cwd(), "l", {"u": [*range(8)], "v": [*range(1, 9)]})

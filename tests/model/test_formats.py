@@ -15,7 +15,6 @@ from safetensors.numpy import load_file
 
 from pmvge import PMvGE
 from pmvge.errors import StorageError
-from pmvge.model import load_background
 from pmvge.storage import FORMAT
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -63,15 +62,16 @@ def test_answers_are_unchanged(folder: Path, maker: ModuleType) -> None:
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_links_and_labels_are_read(folder: Path, maker: ModuleType) -> None:
-    background, graph = load_background(folder), maker.graph()
-    assert background is not None
-    assert background.links.keys() == background.held_out.keys() == graph.links.keys()
+    model, graph = PMvGE.load(folder), maker.graph()
+    saved = model.links_
+    assert saved is not None
+    assert saved.training.keys() == saved.held_out.keys() == graph.links.keys()
     for pair, links in graph.links.items():
-        for found, step in ((background.links[pair], 1), (background.held_out[pair], 5)):
+        for found, step in ((saved.training[pair], 1), (saved.held_out[pair], 5)):
             for part in ("rows", "cols", "weights"):
                 expected = getattr(links, part)[::step]
                 np.testing.assert_array_equal(getattr(found, part), expected)
-    assert background.labels["film"]["genre"].tolist() == ["war", "love", "café"] * 4
+    assert model.labels_["film"]["genre"].tolist() == ["war", "love", "café"] * 4
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -79,12 +79,13 @@ def test_a_model_that_is_loaded_and_saved_is_the_same(
     folder: Path, maker: ModuleType, tmp_path: Path
 ) -> None:
     model = PMvGE.load(folder)
-    model.save(tmp_path / "again", background=load_background(folder))
+    model.save(tmp_path / "again")
     again = PMvGE.load(tmp_path / "again")
     for view, Y in model.embeddings_.items():
         assert again.embeddings_[view].tobytes() == Y.tobytes()
     assert json.dumps(maker.answers(again)) == json.dumps(maker.answers(model))
     assert again.get_params(deep=False).keys() == model.get_params(deep=False).keys()
+    assert again._fitted.given_ids == model._fitted.given_ids == {"film", "tag", "user"}
     old, new = (next(path.glob("weights-*")) for path in (folder, tmp_path / "again"))
     assert {k: v.tobytes() for k, v in load_file(new).items()} == {
         k: v.tobytes() for k, v in load_file(old).items()
@@ -104,6 +105,5 @@ def test_a_folder_of_a_later_format_is_refused(tmp_path: Path) -> None:
         rf"model\.json: written by a newer pmvge: format {FORMAT + 1}, .* reads up to {FORMAT}; "
         "update pmvge$"
     )
-    for read in (PMvGE.load, load_background):
-        with pytest.raises(StorageError, match=says):
-            read(folder)
+    with pytest.raises(StorageError, match=says):
+        PMvGE.load(folder)

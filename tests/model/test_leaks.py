@@ -21,7 +21,6 @@ from scipy import sparse
 
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.errors import DivergedError, PmvgeError
-from pmvge.model import Background, load_background
 from pmvge.report import write_report
 from pmvge.tables import (
     LinkTable,
@@ -134,8 +133,7 @@ def test_fits_leak_no_memory(tmp_path: Path) -> None:
     for number in range(FITS):
         model = PMvGE(**SETTINGS | {"random_state": number}).fit(graph)
         if number % 5 == 0:  # syncing files is slow
-            model.save(tmp_path / "model", background=Background.of(graph))
-            load_background(tmp_path / "model")
+            model.save(tmp_path / "model")
         PMvGE.load(tmp_path / "model").search("a", graph.views["a"], among="c", k=3)
         del model
         sizes.append(resident())
@@ -191,10 +189,10 @@ def interrupt(folder: Path) -> None:
 
 def save_and_load(folder: Path) -> None:
     graph = MultiViewGraph(*tables())
-    PMvGE(**SETTINGS).fit(graph).save(folder / "model", background=Background.of(graph))
+    PMvGE(**SETTINGS).fit(graph).save(folder / "model")
     model = PMvGE.load(folder / "model")
     model.embed_to(folder / "rows.parquet", "a", graph.views["a"])
-    write_report(folder / "report.html", model, load_background(folder / "model"))
+    write_report(folder / "report.html", model)
 
 
 def read_and_spill(folder: Path) -> None:

@@ -27,6 +27,7 @@ FROM_ZERO = ["weight_decay", "checkpoint_seconds"]
 FLAGS = ["batch_norm", "standardize", "progress"]
 NAMES = {
     "similarity": ["inner", "cosine"],
+    "family": ["poisson"],
     "scheme": ["block", "paper"],
     "schedule": ["constant", "step", "cosine"],
     "precision": ["float32", "bfloat16"],

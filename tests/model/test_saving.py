@@ -14,8 +14,9 @@ from torch import nn
 
 from pmvge import EncoderSpec, MultiViewGraph, PMvGE, storage
 from pmvge.checks import NotFitted
-from pmvge.errors import StorageError
-from pmvge.model import read_consistently
+from pmvge.errors import InputError, StorageError
+from pmvge.likelihoods import FAMILIES, build_family, family_name
+from pmvge.model import saving
 
 SETTINGS = {
     "n_components": 4,
@@ -131,7 +132,6 @@ def test_the_encoder_parameter_is_saved(graph, tmp_path):
         ("n_components", np.int64(4), 4),
         ("hidden_sizes", [8, 4], (8, 4)),
         ("learning_rate", np.float32(0.5), 0.5),
-        ("random_state", np.random.default_rng(0), None),
         ("checkpoint_dir", Path("somewhere"), "somewhere"),
         ("device", torch.device("cpu"), "cpu"),
         ("validation_fraction", np.float64(0.25), 0.25),
@@ -192,7 +192,8 @@ def test_a_model_can_be_saved_over_another(graph, tmp_path):
     for model, its_graph in models:
         model.save(tmp_path)
         assert_same(PMvGE.load(tmp_path), model, its_graph)
-        assert len(list(tmp_path.iterdir())) == 2 + len(its_graph.views)
+        n_files = 2 + len(its_graph.views) + len(its_graph.links)
+        assert len(list(tmp_path.iterdir())) == n_files
 
 
 def test_a_loaded_model_can_be_saved_again(graph, tmp_path):
@@ -212,7 +213,7 @@ def test_a_model_that_is_not_fitted_cannot_be_saved(tmp_path):
 def test_a_folder_holds_no_code(graph, tmp_path):
     fit(graph, encoder={"a": Own()}).save(tmp_path)
     suffixes = sorted(path.suffix for path in tmp_path.iterdir())
-    assert suffixes == [".json", *[".parquet"] * 4, ".safetensors"]
+    assert suffixes == [".json", *[".parquet"] * 7, ".safetensors"]
     for path in tmp_path.iterdir():
         assert b"cpickle" not in path.read_bytes().lower()
         assert path.read_bytes()[:1] != b"\x80"  # the first byte of a pickle
@@ -224,33 +225,6 @@ def test_a_folder_holds_no_code(graph, tmp_path):
 @pytest.fixture
 def two(graph):
     return fit(graph), fit(graph, random_state=1)
-
-
-def test_a_save_during_a_read_repeats_the_read(two, tmp_path):
-    old, new = two
-    old.save(tmp_path)
-    seeds = []
-
-    def read(folder):
-        model = PMvGE.load(folder)
-        seeds.append(model.random_state)
-        new.save(folder)
-        return model.random_state, PMvGE.load(folder).random_state
-
-    assert read_consistently(tmp_path, read) == (1, 1)
-    assert seeds == [0, 1]
-
-
-def test_files_removed_by_a_save_repeat_the_read(two, tmp_path):
-    old, new = two
-    old.save(tmp_path)
-
-    def read(folder):
-        _, parts = storage.read(folder, "model")
-        new.save(folder)
-        return storage.read_tensors(parts["weights.safetensors"])
-
-    assert read_consistently(tmp_path, read).keys() == new._fitted.network.state_dict().keys()
 
 
 def test_load_repeats_the_read_if_files_were_removed(two, tmp_path, monkeypatch):
@@ -277,34 +251,134 @@ def test_a_pipe_is_refused_without_reading_it(two, tmp_path):
         PMvGE.load(tmp_path)
 
 
-def test_errors_of_an_unchanged_folder_are_raised_at_once(two, tmp_path):
-    two[0].save(tmp_path)
-    next(tmp_path.glob("weights*")).unlink()
-    reads = []
+def test_a_save_after_the_files_were_read_does_not_matter(two, tmp_path, monkeypatch):
+    """The model that is loaded is the old one as a whole."""
+    old, new = two
+    old.save(tmp_path)
+    read_links = saving.links_from_files
 
-    def read(folder):
-        reads.append(folder)
-        return PMvGE.load(folder)
+    def before_a_save(*arguments):
+        found = read_links(*arguments)
+        new.save(tmp_path)
+        return found
 
-    with pytest.raises(StorageError, match=r"damaged model: weights-.* is missing"):
-        read_consistently(tmp_path, read)
-    with pytest.raises(StorageError, match=r"gone: not a pmvge model"):
-        read_consistently(tmp_path / "gone", read)
-    assert len(reads) == 2
+    monkeypatch.setattr(saving, "links_from_files", before_a_save)
+    loaded = PMvGE.load(tmp_path)
+    assert loaded.random_state == 0
+    assert_same(loaded, old, make_graph())
 
 
-@pytest.mark.parametrize("error", [None, StorageError("damaged")])
-def test_endless_saves_are_an_error(two, tmp_path, error):
+def test_endless_saves_are_an_error(two, tmp_path, monkeypatch):
     two[0].save(tmp_path)
     turns = itertools.cycle([two[1], two[0]])
+    read_tensors = storage.read_tensors
 
-    def read(folder):
-        next(turns).save(folder)
-        if error:
-            raise error
+    def after_a_save(path):
+        next(turns).save(tmp_path)
+        return read_tensors(path)
 
+    monkeypatch.setattr(storage, "read_tensors", after_a_save)
     with pytest.raises(StorageError, match="the model changed during all 5 attempts to read it"):
-        read_consistently(tmp_path, read)
+        PMvGE.load(tmp_path)
+
+
+# -- programming errors ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [TypeError, AttributeError, KeyError, ValueError, RuntimeError])
+@pytest.mark.parametrize(
+    "name",
+    ["Fitted", "MultiViewEncoder", "build_family", "parse_manifest", "links_from_files"],
+)
+def test_programming_errors_are_not_called_damage(two, tmp_path, monkeypatch, name, error):
+    def bug(*_, **__):
+        raise error("a bug")
+
+    two[0].save(tmp_path)
+    monkeypatch.setattr(saving, name, bug)
+    with pytest.raises(error, match="a bug"):
+        PMvGE.load(tmp_path)
+
+
+def test_programming_errors_of_the_estimator_are_not_called_damage(two, tmp_path, monkeypatch):
+    def bug(*_):
+        raise ValueError("a bug")
+
+    two[0].save(tmp_path)
+    monkeypatch.setattr(PMvGE, "_set_fitted", bug)
+    with pytest.raises(ValueError, match=r"^a bug$"):
+        PMvGE.load(tmp_path)
+
+
+# -- what is saved --------------------------------------------------------------------------
+
+
+def test_given_ids_are_saved(tmp_path):
+    """Also ids that look like default ones."""
+    model = fit(make_graph(ids={"a": np.arange(30), "t": list("uvwxyz")}))
+    model.save(tmp_path)
+    assert json.loads((tmp_path / "model.json").read_text())["given_ids"] == ["a", "t"]
+    assert PMvGE.load(tmp_path)._fitted.given_ids == {"a", "t"}
+    tamper(tmp_path, lambda manifest: manifest.pop("given_ids"))
+    assert PMvGE.load(tmp_path)._fitted.given_ids == {"t"}  # format 1 does not say
+
+
+def test_ids_of_tables_are_given_ids(tmp_path):
+    tables = {"views": {}, "links": []}
+    model = fit(make_graph())
+    model.save(tmp_path)
+    assert PMvGE.load(tmp_path)._fitted.given_ids == frozenset()
+    tamper(tmp_path, lambda manifest: manifest.pop("given_ids"))
+    assert PMvGE.load(tmp_path)._fitted.given_ids == frozenset()
+    tamper(tmp_path, set_to(tables, "tables"))
+    assert PMvGE.load(tmp_path)._fitted.given_ids == {"a", "b", "s", "t"}
+
+
+def test_the_family_is_saved_by_its_name(graph, tmp_path):
+    fit(graph).save(tmp_path)
+    assert json.loads((tmp_path / "model.json").read_text())["family"] == "poisson"
+    tamper(tmp_path, lambda manifest: manifest.pop("family"))
+    tamper(tmp_path, lambda manifest: manifest["parameters"].pop("family"))
+    loaded = PMvGE.load(tmp_path)
+    assert (family_name(loaded.family_), loaded.family) == ("poisson", "poisson")
+
+
+class Scaled(type(build_family("poisson", []))):
+    """A family with a parameter for each view pair."""
+
+    def __init__(self, pairs):
+        super().__init__(pairs)
+        self.scale = nn.Parameter(torch.arange(1.0, 1 + len(pairs)))
+
+
+def test_parameters_of_a_family_are_saved(graph, tmp_path, monkeypatch):
+    monkeypatch.setitem(FAMILIES, "scaled", Scaled)
+    model = fit(graph, family="scaled")
+    with torch.no_grad():
+        model.family_.scale.mul_(10)
+    model.save(tmp_path)
+    loaded = PMvGE.load(tmp_path)
+    assert type(loaded.family_) is Scaled
+    assert torch.equal(loaded.family_.scale, model.family_.scale)
+    with torch.no_grad():
+        model.family_.scale[1] = torch.nan
+    model.save(tmp_path)
+    with pytest.raises(StorageError, match="damaged model: weights of 'family' are not finite"):
+        PMvGE.load(tmp_path)
+    monkeypatch.delitem(FAMILIES, "scaled")
+    with pytest.raises(
+        StorageError, match="call register_family before load: unknown family 'scaled'"
+    ):
+        PMvGE.load(tmp_path)
+
+
+def test_saved_parameters_are_those_of_the_fit(graph, tmp_path):
+    model = fit(graph, random_state=np.random.default_rng(3))
+    model.set_params(max_steps=7).save(tmp_path)
+    loaded = PMvGE.load(tmp_path)
+    assert loaded.max_steps == SETTINGS["max_steps"]
+    assert loaded.random_state == model._fitted.seed
+    assert np.array_equal(loaded.fit(graph).embeddings_["a"], model.embeddings_["a"])
 
 
 # -- user-defined modules -------------------------------------------------------------------
@@ -335,6 +409,13 @@ def test_a_module_with_other_weights_is_refused(graph, tmp_path, wrong):
     fit(graph, encoder={"a": Own()}).save(tmp_path)
     with pytest.raises(StorageError, match="the weights do not fit the encoders"):
         PMvGE.load(tmp_path, encoders={"a": wrong})
+
+
+def test_an_encoder_that_is_not_a_module_is_refused(graph, tmp_path):
+    fit(graph, encoder={"a": Own()}).save(tmp_path)
+    message = "load: encoders: expected a torch.nn.Module for view 'a', got str"
+    with pytest.raises(InputError, match=message):
+        PMvGE.load(tmp_path, encoders={"a": "mlp"})
 
 
 def test_a_module_for_an_unknown_view_is_refused(graph, tmp_path):
@@ -416,6 +497,31 @@ def set_to(value, *path):
         (set_to([{}], "history"), "damaged model"),
         (set_to("x", "seed"), "damaged model"),
         (set_to({}, "parameters"), "damaged model"),
+        (set_to(1, "parameters", "n_compoments"), "unknown parameter 'n_compoments'.*did you"),
+        (set_to([0], "parameters", "hidden_sizes"), "hidden_sizes: expected a positive integer"),
+        (set_to({"views": 1}, "parameters", "encoder"), "views: expected an object, got 1"),
+        (set_to({"module": "x.Y"}, "parameters", "encoder"), "encoder: expected the setting of"),
+        (set_to(1, "views", "a", "encoder", "spec", "size"), "spec: unknown setting 'size'"),
+        (set_to(3, "views", "a", "encoder", "spec"), "spec: expected an object, got 3"),
+        (set_to(3, "views", "a", "encoder", "spec", "shared_with"), "shared_with: expected a str"),
+        (set_to({"same_as": "a"}, "views", "a", "encoder"), "expected an object with 'module'"),
+        (set_to(1, "views", "a", "sparse"), "sparse: expected true or false, got 1"),
+        (set_to([2**40] * 2, "views", "a", "row_shape"), "fewer than 2.63 columns"),
+        (lambda m: m["views"].update({"\ud800": m["views"]["t"]}), "view's name in Unicode"),
+        (set_to("gone", "family"), "register_family before load: unknown family 'gone'"),
+        (set_to(None, "family"), "family: expected a string, got None"),
+        (
+            set_to("gone", "similarity"),
+            "register_similarity before load: unknown similarity 'gone'",
+        ),
+        (set_to(["x"], "given_ids"), "given_ids: unknown view 'x'"),
+        (set_to("a", "given_ids"), "given_ids: expected a list, got 'a'"),
+        (set_to(["a", "x"], "alpha", 0, "pair"), "alpha: unknown view 'x'"),
+        (set_to(10**400, "alpha", 0, "weight"), "weight: expected a finite number, got 1000"),
+        (set_to(float("nan"), "alpha", 0, "log_alpha"), "log_alpha: expected a finite number"),
+        (set_to("9" * 5000, "seed"), "seed: expected a number, got '999"),
+        (set_to({"views": []}, "tables"), "damaged model: tables: "),
+        (set_to([], "background"), "background: expected an object or null"),
         (lambda manifest: manifest.pop("n_components"), "damaged model"),
         (lambda manifest: manifest["files"].pop("weights.safetensors"), "damaged model"),
         (lambda manifest: manifest["files"].pop("embeddings-a.parquet"), "damaged model"),

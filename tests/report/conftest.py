@@ -12,16 +12,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from html.parser import HTMLParser
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pmvge import MultiViewGraph, PMvGE
-from pmvge.graph import hold_out_links
-from pmvge.model import Background
 
 TIMEOUT = 120.0  # seconds, long enough for a busy machine
 
@@ -178,14 +178,20 @@ HOSTILE = [
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A fitted model and its background."""
+    """A fitted model."""
 
     model: PMvGE
-    background: Background
+
+    @cached_property
+    def bare(self) -> PMvGE:
+        """The same model without its links."""
+        with TemporaryDirectory() as folder:
+            self.model.save(folder, links=False)
+            return PMvGE.load(folder)
 
 
 def fitted(
-    names: tuple[str, str] = ("user", "item"), *, hostile: bool = False, validate: bool = False
+    names: tuple[str, str] = ("user", "item"), *, hostile: bool = False, hold_out: float = 0.2
 ) -> Case:
     """Fit a model of two views, one without features, with links between and within views."""
     rng = np.random.default_rng(0)
@@ -201,12 +207,10 @@ def fitted(
     }
     links = {(user, item): W, (user, user): friends.astype(float)}
     graph = MultiViewGraph({user: X, item: m}, links, ids=ids)
-    kept, held = hold_out_links(graph, 0.2, rng)
     words = HOSTILE if hostile else ["red", "green", "blue"]
     labels = {user: {words[0] if hostile else "colour": [words[i % 3] for i in range(n)]}}
     model = PMvGE(n_components=4, max_steps=60, random_state=0, progress=False)
-    model.fit(kept, held if validate else None)
-    return Case(model, Background.of(kept, held, labels))
+    return Case(model.fit(graph, hold_out=hold_out).label(labels))
 
 
 @pytest.fixture(scope="session")

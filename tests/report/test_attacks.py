@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 
 from pmvge import PMvGE
-from pmvge.graph import hold_out_links
-from pmvge.model import Background, load_background
 from pmvge.report import write_report
 from pmvge.tables import LinkTable, Project, ViewTable, read_tables
 
@@ -52,11 +50,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
             folder,
         )
     )
-    kept, held = hold_out_links(tables.graph, 0.2, rng)
-    fitted = PMvGE(4, max_steps=40, random_state=0, progress=False).fit(kept, held)
-    fitted.save(folder / "model", background=Background.of(kept, held, tables.labels))
-    model, background = PMvGE.load(folder / "model"), load_background(folder / "model")
-    return write_report(folder / "report.html", model, background, title=SCRIPT)
+    fitted = PMvGE(4, max_steps=40, random_state=0, progress=False)
+    fitted.fit(tables.graph, hold_out=0.2).label(tables.labels).save(folder / "model")
+    return write_report(folder / "report.html", PMvGE.load(folder / "model"), title=SCRIPT)
 
 
 def test_ids_are_text_and_no_script_runs(browser: Any, page: Path) -> None:

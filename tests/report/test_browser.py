@@ -20,7 +20,7 @@ FIGURES = 8
 @pytest.fixture(scope="module")
 def path(case: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
-    return write_report(folder / "report.html", case.model, case.background)
+    return write_report(folder / "report.html", case.model)
 
 
 def colors(browser: Any) -> list[list[str]]:
@@ -65,15 +65,13 @@ def test_every_figure_is_drawn_without_requests(
 
 def test_long_names_do_not_widen_a_phone(browser: Any, hostile: Any, tmp_path: Path) -> None:
     title = "a_title_without_a_space_" * 6
-    page = write_report(tmp_path / "r.html", hostile.model, hostile.background, title=title)
+    page = write_report(tmp_path / "r.html", hostile.model, title=title)
     browser.open(page, width=390)
     assert browser.run("document.documentElement.scrollWidth") <= 390
 
 
 def test_scripts_in_names_do_not_run(browser: Any, hostile: Any, tmp_path: Path) -> None:
-    page = write_report(
-        tmp_path / "r.html", hostile.model, hostile.background, title="<script>window.hacked=1"
-    )
+    page = write_report(tmp_path / "r.html", hostile.model, title="<script>window.hacked=1")
     browser.open(page)
     click(browser, 'data-coloring="0"')
     # Hover over every point, so that its text is shown.

@@ -19,9 +19,8 @@ from pmvge import MultiViewGraph, PMvGE
 from pmvge.checks import NotFitted
 from pmvge.errors import InputError, StorageError
 from pmvge.evaluation import evaluate_links
-from pmvge.model import Background
 from pmvge.report import write_report
-from pmvge.report.summary import pair_data, settings
+from pmvge.report.summary import pair_data
 
 SECTIONS = [
     "training",
@@ -37,7 +36,7 @@ SECTIONS = [
 @pytest.fixture(scope="module")
 def path(case: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
-    return write_report(folder / "new" / "report.html", case.model, case.background, title="A & B")
+    return write_report(folder / "new" / "report.html", case.model, title="A & B")
 
 
 def test_every_section_has_a_link(path: Path, read_page: Any) -> None:
@@ -87,7 +86,7 @@ def test_plotly_is_included_once(path: Path) -> None:
 
 def test_same_model_and_seed_give_the_same_file(case: Any, tmp_path: Path) -> None:
     one, two, other = (
-        write_report(tmp_path / name, case.model, case.background, seed=seed).read_bytes()
+        write_report(tmp_path / name, case.model, seed=seed).read_bytes()
         for name, seed in (("one.html", 3), ("two.html", 3), ("other.html", 4))
     )
     assert one == two
@@ -96,17 +95,13 @@ def test_same_model_and_seed_give_the_same_file(case: Any, tmp_path: Path) -> No
 
 def test_a_saved_model_gives_the_same_report(case: Any, path: Path, tmp_path: Path) -> None:
     case.model.save(tmp_path / "model")
-    again = write_report(
-        tmp_path / "report.html", PMvGE.load(tmp_path / "model"), case.background, title="A & B"
-    )
+    again = write_report(tmp_path / "report.html", PMvGE.load(tmp_path / "model"), title="A & B")
     assert again.read_bytes() == path.read_bytes()
 
 
 def test_names_are_escaped(hostile: Any, tmp_path: Path, read_page: Any) -> None:
     title = "</title><script>window.hacked = 1</script>"
-    page = read_page(
-        write_report(tmp_path / "r.html", hostile.model, hostile.background, title=title)
-    )
+    page = read_page(write_report(tmp_path / "r.html", hostile.model, title=title))
     programs = [attrs for attrs, _ in page.scripts if attrs.get("type") != "application/json"]
     assert len(programs) == 2  # plotly.js and the page's own
     assert "img" not in [tag for tag, _ in page.elements]
@@ -122,18 +117,17 @@ def test_names_are_escaped(hostile: Any, tmp_path: Path, read_page: Any) -> None
 
 
 def test_sections_without_data_give_the_reason(case: Any, tmp_path: Path, read_page: Any) -> None:
-    page = read_page(write_report(tmp_path / "report.html", case.model))
+    page = read_page(write_report(tmp_path / "report.html", case.bare))
     assert [attrs["id"] for tag, attrs in page.elements if tag == "section"] == SECTIONS
-    assert page.words.count("Not shown: the report was written without the training links") == 3
+    assert page.words.count("Not shown: the model was saved without its training links") == 3
     assert "Not shown: there are no held-out links" in page.words
     assert len(page.figures()) == 2
 
 
 def test_without_held_out_links_calibration_uses_training_links(
-    case: Any, tmp_path: Path, read_page: Any
+    fit: Callable[..., Any], tmp_path: Path, read_page: Any
 ) -> None:
-    background = Background(case.background.links)
-    page = read_page(write_report(tmp_path / "report.html", case.model, background))
+    page = read_page(write_report(tmp_path / "report.html", fit(hold_out=0).model))
     assert "There are no held-out links: observed weights are those of the training links" in (
         page.words
     )
@@ -143,14 +137,14 @@ def test_without_held_out_links_calibration_uses_training_links(
 
 def test_evaluation_is_computed_from_held_out_links(case: Any, path: Path, read_page: Any) -> None:
     words = read_page(path).words
-    for part in pair_data(case.model, case.background):
+    for part in pair_data(case.model):
         results = evaluate_links(
             part.query,
             part.candidate,
             part.held_out,
             log_alpha=part.log_alpha,
             known=part.training,
-            exposure=part.held_out.total / part.training.total,
+            exposure=part.exposure,
         )
         row = f"{part.pair[0]} – {part.pair[1]}"
         assert re.search(rf"{row} [\d, ]+\S+ {results['roc_auc']:.3f} ", words), row
@@ -159,20 +153,14 @@ def test_evaluation_is_computed_from_held_out_links(case: Any, path: Path, read_
 def test_a_given_evaluation_is_shown(case: Any, tmp_path: Path, read_page: Any) -> None:
     values = {"roc_auc": 0.4321, "recall@7": 0.125, "<new>": 3.5, "average_precision": math.nan}
     given = {"pairs": {"user,item": values, "x<y": {}}, "overall": {"roc_auc": 0.9999}}
-    page = read_page(
-        write_report(tmp_path / "r.html", case.model, case.background, evaluation=given)
-    )
+    page = read_page(write_report(tmp_path / "r.html", case.model, evaluation=given))
     for text in ("0.432", "0.125", "3.5", "<new>", "x<y", "recall@7", "first 7", "1.000"):
         assert text in page.words
 
 
-@pytest.mark.parametrize("validate", [True, False])
-def test_exposure_counts_the_links_that_alpha_was_computed_from(
-    fit: Callable[..., Any], validate: bool
-) -> None:
-    case = fit(validate=validate)
-    for part in pair_data(case.model, case.background):
-        seen = part.training.total + (part.held_out.total if validate else 0)
+def test_exposure_counts_the_links_that_alpha_was_computed_from(case: Any) -> None:
+    for part in pair_data(case.model):
+        seen = part.training.total + part.held_out.total
         assert part.exposure == pytest.approx(part.held_out.total / seen)
 
 
@@ -181,23 +169,25 @@ def test_views_and_pairs_without_links_can_be_reported(tmp_path: Path, read_page
     links = {("a", "b"): ([0, 1], [0, 0]), ("b", "b"): none, ("a", "c"): none}
     graph = MultiViewGraph({"a": 3, "b": 2, "c": 1}, links)
     model = PMvGE(n_components=1, max_steps=3, patience=None, progress=False, random_state=0)
-    model.fit(graph)
-    background = Background.of(graph, None, {"c": {"only": ["one"]}})
-    page = read_page(write_report(tmp_path / "r.html", model, background, k=100))
+    model.fit(graph).label({"c": {"only": ["one"]}})
+    page = read_page(write_report(tmp_path / "r.html", model, k=100))
     assert len(page.figures()) == 2 + 3
-    only = Background({("b", "b"): graph.links["b", "b"]})
-    page = read_page(write_report(tmp_path / "r.html", model, only))
-    assert page.words.count("Not shown: no view pair has links") == 3
 
 
-def test_parameters_are_shown_without_memory_addresses() -> None:
+def test_parameters_are_shown_without_memory_addresses(tmp_path: Path, read_page: Any) -> None:
+    graph = MultiViewGraph({"a": np.eye(3, 2), "b": np.eye(3)}, {("a", "b"): ([0, 1], [0, 2])})
     model = PMvGE(
-        encoder={"a": nn.Linear(2, 3), "b": "linear"}, random_state=np.random.default_rng(0)
-    )
-    values = {name: (value, changed) for name, value, changed in settings(model)}
-    assert values["encoder"] == ("a: Linear, b: linear", True)
-    assert values["random_state"] == ("Generator", True)
-    assert values["hidden_sizes"] == ("(256)", False)
+        n_components=3,
+        encoder={"a": nn.Linear(2, 3), "b": "linear"},
+        max_steps=1,
+        random_state=np.random.default_rng(0),
+        progress=False,
+    ).fit(graph, hold_out=0)
+    page = read_page(write_report(tmp_path / "r.html", model))
+    assert "encoder a: Linear, b: linear" in page.words
+    assert f"random_state {model.describe()['training']['seed']}" in page.words
+    assert "hidden_sizes (256)" in page.words
+    assert " at 0x" not in page.words
 
 
 # -- writing ------------------------------------------------------------------------------------
@@ -252,24 +242,10 @@ def test_models_that_are_not_fitted_are_refused(tmp_path: Path) -> None:
         write_report(tmp_path / "r.html", PMvGE())
 
 
-def test_background_of_another_model_is_refused(case: Any, tmp_path: Path) -> None:
-    other = MultiViewGraph({"user": 3, "item": 2}, {("user", "item"): ([0], [1])})
-    with pytest.raises(InputError, match=r"'user' and 'item': expected \(60, 24\) .* \(3, 2\)"):
-        write_report(tmp_path / "r.html", case.model, Background.of(other))
-    unknown = MultiViewGraph({"item": 24, "x": 2}, {("item", "x"): ([0], [1])})
-    with pytest.raises(InputError, match="got links between 'item' and 'x'"):
-        write_report(tmp_path / "r.html", case.model, Background.of(unknown))
-    labels = Background({}, labels={"user": {"colour": np.array(["red"])}})
-    with pytest.raises(
-        InputError, match=r"labels 'colour' of view 'user': expected .* 60 entities, got 1"
-    ):
-        write_report(tmp_path / "r.html", case.model, labels)
-
-
 @pytest.mark.parametrize("wrong", [{"k": 0}, {"k": 2.5}, {"k": True}, {"seed": -1}, {"seed": "x"}])
 def test_invalid_k_and_seed_are_refused(case: Any, tmp_path: Path, wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
-        write_report(tmp_path / "r.html", case.model, case.background, **wrong)
+        write_report(tmp_path / "r.html", case.model, **wrong)
 
 
 # -- large graphs -------------------------------------------------------------------------------
@@ -286,7 +262,7 @@ def test_the_page_of_100_000_entities_has_a_bounded_size(tmp_path: Path, read_pa
     model = PMvGE(n_components=8, max_steps=1, patience=None, progress=False, random_state=0)
     model.fit(graph)
     labels = {"user": {"age": rng.integers(90, size=n).astype(str)}}
-    path = write_report(tmp_path / "large.html", model, Background.of(graph, None, labels))
+    path = write_report(tmp_path / "large.html", model.label(labels))
     assert path.stat().st_size < 20_000_000
     words = read_page(path).words
     assert "2,000 of 100,000 entities, sampled at random" in words

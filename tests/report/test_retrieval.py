@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from pmvge.graph import parse_links
+from pmvge import MultiViewGraph, PMvGE
 from pmvge.report.retrieval import examples
-from pmvge.report.summary import PairData
+from pmvge.report.summary import pair_data
+
+
+def identity_model(views: dict[str, Any], links: Any, held: Any = None) -> PMvGE:
+    """Return a model whose vectors are the features."""
+    model = PMvGE(4, encoder="identity", similarity="inner", max_steps=1, patience=None)
+    validation = None if held is None else MultiViewGraph(views, held)
+    return model.fit(MultiViewGraph(views, links), validation)
 
 
 @pytest.mark.parametrize("within", [False, True])
@@ -22,12 +31,11 @@ def test_examples_are_the_best_partners_with_the_status_of_their_links(
     kinds = rng.choice(3, p=[0.7, 0.2, 0.1], size=(n, m))  # no link, training, held out
     kinds = np.triu(kinds, 1) if within else kinds
     kinds[20:] = 0  # rows without links
-    training, held = (
-        parse_links("links", (kinds == kind).astype(float), (n, m), within, None) for kind in (1, 2)
-    )
     pair = ("a", "a" if within else "b")
-    data = PairData(pair, Y, Y_other, -1.0, training, held, 1.0)
-    found = examples(data, k, np.random.default_rng(1))
+    views = {"a": Y} if within else {"a": Y, "b": Y_other}
+    model = identity_model(views, *({pair: (kinds == kind).astype(float)} for kind in (1, 2)))
+    (data,) = pair_data(model)
+    found = examples(model, data, k, np.random.default_rng(1))
     both = kinds + kinds.T if within else kinds
     assert len({example.position for example in found}) == 6
     for example in found:
@@ -41,17 +49,16 @@ def test_examples_are_the_best_partners_with_the_status_of_their_links(
         statuses = [partner.status for partner in example.partners]
         assert statuses == [names[both[i, j]] for j in best]
         expected = [partner.expected for partner in example.partners]
-        np.testing.assert_allclose(expected, np.exp(g[best] - 1), rtol=1e-5)
+        np.testing.assert_allclose(expected, np.exp(g[best] + data.log_alpha), rtol=1e-5)
 
 
 def test_rows_with_links_are_queried_first() -> None:
-    Y = np.ones((40, 2), np.float32)
-    held_out = parse_links("links", ([30], [0]), (40, 3), False, None)
-    training = parse_links("links", ([20, 21], [1, 1]), (40, 3), False, None)
-    data = PairData(("a", "b"), Y, Y[:3], 0.0, training, held_out, 1.0)
-    queries = [example.position for example in examples(data, 2, np.random.default_rng(0))]
+    views = {"a": np.ones((40, 4)), "b": np.ones((3, 4))}
+    model = identity_model(views, {("a", "b"): ([20, 21], [1, 1])}, {("a", "b"): ([30], [0])})
+    (data,) = pair_data(model)
+    queries = [e.position for e in examples(model, data, 2, np.random.default_rng(0))]
     assert {20, 21, 30} < set(queries)
     assert len(queries) == 6
-    none = parse_links("links", ([], []), (2, 3), False, None)
-    few = PairData(("a", "b"), Y[:2], Y[:3], 0.0, none, None, 1.0)
-    assert [e.position for e in examples(few, 2, np.random.default_rng(0))] == [0, 1]
+    few = identity_model({"a": np.ones((2, 4)), "b": np.ones((3, 4))}, {("a", "b"): ([1], [0])})
+    (data,) = pair_data(few)
+    assert [e.position for e in examples(few, data, 2, np.random.default_rng(0))] == [0, 1]

@@ -16,7 +16,7 @@ from pmvge.tables import Notes, read_rows
 def embed_table(model: PMvGE, view: str, table: str, notes: Notes) -> Iterator[Embeddings]:
     """Yield ids and vectors of a raw table, chunk by chunk; count unusual values in ``notes``."""
     for ids, X in read_rows(model.tables_, view, table, notes=notes):
-        yield Embeddings(ids, model.embed(view, ids if X is None else X))
+        yield Embeddings(ids, model.embed(view, X, ids=ids))
 
 
 def with_progress(

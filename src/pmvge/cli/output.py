@@ -7,7 +7,7 @@ import math
 import os
 import shlex
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ COLUMNS = {
     "recall": "recall",
     "ndcg": "nDCG",
     "poisson_deviance": "deviance",
+    "deviance": "deviance",
     "expected_over_observed": "E/O",
 }
 
@@ -101,19 +102,23 @@ def check_writable(path: Path, *, folder: bool) -> None:
 
 
 def results_table(results: Mapping[str, Any], title: str) -> Table:
-    """Return a table of the results of an evaluation, by view pair and overall."""
+    """Return a table of the results of an evaluation, by view pair and overall.
+
+    Below each row is the one of the popularity list.
+    """
     table = Table(
         title=title,
-        caption="AUC: area under the ROC curve; AP: average precision; deviance: mean Poisson "
-        "deviance; E/O: expected over observed weight",
+        caption="AUC: area under the ROC curve; AP: average precision; deviance: mean "
+        "deviance of observed from expected weights; E/O: expected over observed total weight",
         title_justify="left",
         caption_justify="left",
         pad_edge=False,
     )
     table.add_column("view pair", overflow="fold")  # long names are folded, numbers never
-    rows = dict(results["pairs"])
+    rows, popular = dict(results["pairs"]), dict(results["popularity"]["pairs"])
     if len(rows) > 1:
         rows["overall"] = results["overall"]
+        popular["overall"] = results["popularity"]["overall"]
     keys = [key for key in next(iter(rows.values()), {}) if key.partition("@")[0] in COLUMNS]
     table.add_column("links", justify="right", no_wrap=True)
     for key in keys:
@@ -121,10 +126,19 @@ def results_table(results: Mapping[str, Any], title: str) -> Table:
         header = COLUMNS[name] + at + k
         table.add_column(header, justify="right", no_wrap=True, min_width=len(header))
     for pair, row in rows.items():
-        values = (row.get(key, math.nan) for key in keys)
-        table.add_row(
-            cell(pair.replace(",", " - ")),
-            f"{row['links']:,}",
-            *(f"{value:.4g}" if abs(value) >= 10 else f"{value:.3f}" for value in values),
-        )
+        name = cell(pair.replace(",", " - "))
+        table.add_row(name, f"{row['links']:,}", *_cells(row, keys))
+        if pair in popular:
+            table.add_row("  popularity", "", *_cells(popular[pair], keys), style="dim")
     return table
+
+
+def _cells(row: Mapping[str, float], keys: Iterable[str]) -> Iterator[str]:
+    values = (row.get(key, math.nan) for key in keys)
+    return (f"{value:.4g}" if abs(value) >= 10 else f"{value:.3f}" for value in values)
+
+
+def print_results(console: Console, results: Mapping[str, Any], title: str) -> None:
+    """Print the results of an evaluation, and what the popularity list shows."""
+    console.print(results_table(results, title))
+    console.print(results["popularity"]["meaning"], markup=False, soft_wrap=True)

@@ -1,63 +1,53 @@
-"""The best partners of entities: queries, scores, and the links that they have already."""
+"""The best partners of the entities that ``pmvge search`` is asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
 
-from pmvge.cli.new_rows import embed_table
 from pmvge.errors import InputError
 from pmvge.graph import Ids, find_ids
-from pmvge.likelihoods import expected_weight
-from pmvge.model import Background, PMvGE
-from pmvge.search import Embeddings, top_k
-from pmvge.tables import Notes
+from pmvge.model import PMvGE
+from pmvge.tables import Notes, read_rows
 
 
-def check_linked(model: PMvGE, view: str, among: str) -> None:
-    """Raise InputError unless the two views were linked in training."""
-    if not {(view, among), (among, view)} & set(model.log_alpha_):
-        linked = ", ".join(",".join(pair) for pair in model.log_alpha_)
-        raise InputError(
-            f"{view} and {among} were not linked in training (linked are {linked}), so there are "
-            "no expected weights; --by similarity ranks any two views"
-        )
+def queries(
+    model: PMvGE, view: str, ids: list[str], table: str | None, notes: Notes
+) -> Iterator[tuple[Ids, Any]]:
+    """Yield ids and features of the entities to search for; None for features: known entities.
+
+    Count unusual values of a table in ``notes``. Raise InputError for ids that are not known.
+    """
+    if table is None:
+        yield _known_ids(model.ids_[view], view, ids), None
+    else:
+        yield from read_rows(model.tables_, view, table, notes=notes)
 
 
-def embed_new(model: PMvGE, view: str, table: str, notes: Notes) -> Embeddings:
-    """Return ids and vectors of all rows of a table of new entities."""
-    chunks = list(embed_table(model, view, table, notes))
-    ids = np.concatenate([chunk.ids for chunk in chunks])
-    return Embeddings(ids, np.concatenate([chunk.vectors for chunk in chunks]))
-
-
-def find_known(model: PMvGE, view: str, ids: list[str]) -> Embeddings:
-    """Return ids and vectors of entities of the training; raise InputError for unknown ids."""
-    known = model.ids_[view]
-    wanted: Ids = np.array(ids)
+def _known_ids(known: Ids, view: str, texts: list[str]) -> Ids:
+    """Return ids of the type of ``known`` from texts; raise InputError if one is unknown."""
+    ids: Ids = np.array(texts)
     if known.dtype.kind in "iu":
         try:
-            wanted = np.array([int(text) for text in ids], dtype=np.int64)
+            ids = np.array([int(text) for text in texts], dtype=np.int64)
         except (ValueError, OverflowError):
-            raise InputError(f"--id: the ids of {view!r} are integers, got {ids!r}") from None
-    positions = find_ids(known, wanted)
-    if (positions < 0).any():
-        absent = _as_python(wanted[positions < 0][0])
-        examples = ", ".join(repr(_as_python(value)) for value in known[:3])
+            raise InputError(f"--id: the ids of {view!r} are integers, got {texts!r}") from None
+    absent = ids[find_ids(known, ids) < 0]
+    if len(absent):
+        examples = ", ".join(repr(value.item()) for value in known[:3])
         raise InputError(
-            f"--id: {absent!r} is not among the {len(known):,} ids of {view!r}, such as "
+            f"--id: {absent[0].item()!r} is not among the {len(known):,} ids of {view!r}, such as "
             f"{examples}; pass new entities by --rows"
         )
-    return Embeddings(wanted, model.embeddings_[view][positions])
+    return ids
 
 
 def best_partners(
     model: PMvGE,
-    background: Background | None,
-    queries: Embeddings,
+    ids: Ids,
+    X: Any,
     *,
     view: str,
     among: str,
@@ -65,66 +55,37 @@ def best_partners(
     by: str,
     exclude_known: bool,
 ) -> list[dict[str, Any]]:
-    """Return for each query its id and its best ``k`` partners, with scores, best first.
+    """Return for each entity its id and its best ``k`` partners, with scores, best first.
 
-    An entity is not a partner of itself. With ``exclude_known``, partners that are linked to the
-    query in training are left out.
+    An entity is not a partner of itself. With ``exclude_known``, partners that are linked to it in
+    training are left out. "known" says whether a partner is; None if the model has no links.
     """
-    positions = find_ids(model.ids_[view], queries.ids)
-    linked = _linked(model, background, view, among, positions)
-    hidden = linked if exclude_known else sparse.csr_array(linked.shape)
-    if view == among:
-        hidden = hidden + _selves(positions, len(model.ids_[among]))
-    similarity = model.similarity_
-    candidates = model.vectors(among, among=view, side="candidate")
-    at, product = top_k(
-        similarity.query_array(queries.vectors), candidates, k, exclude=hidden.tocsr()
+    partners, scores = model.search(
+        view,
+        X,
+        ids=ids,
+        among=among,
+        k=k,
+        by="similarity" if by == "similarity" else "intensity",
+        exclude="known" if exclude_known else "self",
     )
-    g = similarity.outer_array(product).astype(np.float64)
-    if by == "similarity":
-        key, scores = "similarity", g
-    else:
-        key, scores = "expected_weight", expected_weight(g, model.log_alpha_of(view, among))
+    key = "similarity" if by == "similarity" else "expected_weight"
+    linked = None if model.links_ is None else model.known_links(view, ids, among=among)
+    at = find_ids(model.ids_[among], partners.ravel()).reshape(partners.shape)
     return [
         {
-            "id": _as_python(queries.ids[row]),
+            "id": ids[row].item(),
             "partners": [
                 {
-                    "id": _as_python(model.ids_[among][position]),
-                    key: float(scores[row, rank]),
-                    "known": bool(linked[row, position]),
+                    "id": partner.item(),
+                    key: float(score),
+                    "known": None if linked is None else bool(linked[row, position]),
                 }
-                for rank, position in enumerate(at[row])
+                for partner, score, position in zip(
+                    partners[row], scores[row], at[row], strict=True
+                )
                 if position >= 0
             ],
         }
-        for row in range(len(queries))
+        for row in range(len(ids))
     ]
-
-
-def _linked(
-    model: PMvGE,
-    background: Background | None,
-    view: str,
-    among: str,
-    positions: NDArray[np.int64],
-) -> sparse.csr_array:
-    """Return which candidates (columns) each query (row) is linked to, held-out links included."""
-    n_view, n_among = len(model.ids_[view]), len(model.ids_[among])
-    total = sparse.csr_array((n_view, n_among))
-    for links in background.of_pair(view, among) if background else (None, None):
-        if links is not None:
-            total = total + links.matrix()
-    return sparse.csr_array(_selves(positions, n_view) @ total)
-
-
-def _selves(positions: NDArray[np.int64], n: int) -> sparse.csr_array:
-    """Return a matrix with a 1 at (row, position) for each query that is in the training."""
-    known = np.flatnonzero(positions >= 0)
-    ones = np.ones(len(known))
-    return sparse.csr_array((ones, (known, positions[known])), shape=(len(positions), n))
-
-
-def _as_python(value: Any) -> Any:
-    """Return an id as Python's int or str."""
-    return value.item() if hasattr(value, "item") else value

@@ -7,15 +7,18 @@ from pmvge.evaluation.metrics import (
     link_average_precision,
     poisson_deviance,
 )
+from pmvge.evaluation.popularity import POPULARITY, evaluate_popularity
 from pmvge.evaluation.ranking import evaluate_links
 from pmvge.evaluation.tasks import classification_accuracy, clustering_nmi, link_prediction
 
 __all__ = [
+    "POPULARITY",
     "Results",
     "classification_accuracy",
     "clustering_nmi",
     "evaluate_held_out",
     "evaluate_links",
+    "evaluate_popularity",
     "expected_over_observed",
     "link_auc",
     "link_average_precision",

@@ -1,7 +1,7 @@
 """The paper's experiments: recipes, runs that can be resumed, and pages of results."""
 
 from pmvge.experiments.base import Experiment, Job, Table
-from pmvge.experiments.methods import METHODS, TABLE, Card, card, cards
+from pmvge.experiments.methods import METHODS, TABLE, Card, card, cards, register_method
 from pmvge.experiments.recipe import Recipe, load_recipe, recipe_names
 from pmvge.experiments.results_page import (
     SIMULATED,
@@ -30,6 +30,7 @@ __all__ = [
     "missing_jobs",
     "read_experiment_report",
     "recipe_names",
+    "register_method",
     "run",
     "to_markdown",
     "write_experiment_reports",

@@ -23,6 +23,7 @@ from plotly.subplots import make_subplots
 from pmvge.errors import choose
 from pmvge.experiments.base import Experiment, Goal, Job, Plot, Result, Summary, Table
 from pmvge.graph import MultiViewGraph
+from pmvge.likelihoods import expected_weight
 from pmvge.model import PMvGE
 from pmvge.pages import HUES
 
@@ -68,7 +69,7 @@ class Figure2(Experiment):
         K, repetition = int(job.row.removeprefix("K = ")), int(job.column)
         rng = np.random.default_rng([self.recipe.seed, repetition])  # the same graph for every K
         X = rng.uniform(-M, M, size=(n, 5))
-        mu = self.settings["alpha"] * np.exp(similarity(X, X))
+        mu = expected_weight(similarity(X, X), math.log(self.settings["alpha"]))
         drawn = choose("weights", self.settings["weights"], ("poisson", "expected")) == "poisson"
         W = rng.poisson(mu) if drawn else mu
         model = PMvGE(

@@ -9,7 +9,8 @@ from typing import Any
 from docstring_parser import Docstring, DocstringStyle, parse
 
 from pmvge import baselines
-from pmvge.errors import choose
+from pmvge.baselines import Baseline
+from pmvge.errors import ParameterError, choose
 from pmvge.model import PMvGE
 
 # The methods of the paper's table 1, in its order, those that only its text mentions, and others.
@@ -44,6 +45,25 @@ class Card:
     nonlinear: bool
     inductive: bool
     likelihood_based: bool
+
+
+def register_method(name: str, method: type[Baseline]) -> None:
+    """Add a method, so that recipes, :func:`card` and ``pmvge methods`` know its name.
+
+    Raise ParameterError if the name is taken by another class, or if the class is not a
+    :class:`~pmvge.baselines.Baseline` with all flags.
+    """
+    if not (isinstance(method, type) and issubclass(method, Baseline)):
+        raise ParameterError(f"method {name!r}: expected a subclass of Baseline")
+    missing = [flag for flag in ("n_views", *FLAGS) if not hasattr(method, flag)]
+    if missing:
+        raise ParameterError(
+            f"method {name!r}: expected the class attributes {', '.join(missing)}, got none"
+        )
+    if METHODS.setdefault(name, method) is not method:
+        raise ParameterError(
+            f"method {name!r}: the name is taken by {METHODS[name].__name__}; expected a new name"
+        )
 
 
 def card(name: str) -> Card:

@@ -1,16 +1,9 @@
-"""The estimator PMvGE: parameters, fitting, prediction, saving."""
+"""The estimator PMvGE: parameters, fitting, prediction, evaluation, saving."""
 
-from pmvge.model.background import Background, Labels, evaluate_background, load_background
 from pmvge.model.estimator import PMvGE
+from pmvge.model.fitted import Labels
+from pmvge.model.fitting import split_links
 from pmvge.model.parameters import check_parameters
-from pmvge.model.saving import read_consistently
+from pmvge.model.training_links import TrainingLinks
 
-__all__ = [
-    "Background",
-    "Labels",
-    "PMvGE",
-    "check_parameters",
-    "evaluate_background",
-    "load_background",
-    "read_consistently",
-]
+__all__ = ["Labels", "PMvGE", "TrainingLinks", "check_parameters", "split_links"]

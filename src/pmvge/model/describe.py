@@ -3,41 +3,109 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from pmvge.encoders import describe_choice
+import numpy as np
+
+from pmvge.encoders import EncoderSpec, describe_choice
+from pmvge.likelihoods import family_name
 from pmvge.model.fitted import Fitted
+from pmvge.similarities import similarity_name
+
+HIDDEN = ("progress", "checkpoint_dir")  # settings that do not change a model
 
 
-def describe_model(
-    fitted: Fitted, settings: Mapping[str, Any], defaults: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return views, alpha, training summary and the settings that differ from ``defaults``."""
-    history = fitted.history
-    last, best = (history[-1] if len(history) else None), history.best
+def describe_model(fitted: Fitted, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return views, links, alpha, training, settings and columns of a model, ready for JSON.
+
+    ``changed_settings`` are those of ``settings`` that differ from ``defaults``.
+    """
+    settings = {name: plain(value) for name, value in fitted.settings.items()}
     return {
         "n_components": fitted.n_components,
+        "similarity": similarity_name(fitted.similarity),
+        "family": family_name(fitted.family),
         "views": {
             view: {
                 "n": schema.n,
                 "features": schema.describe(),
                 "encoder": describe_choice(fitted.choices[view]),
+                "given_ids": view in fitted.given_ids,
+                "labels": list(fitted.labels.get(view, {})),
             }
             for view, schema in fitted.schemas.items()
         },
         "alpha": {
-            f"{a},{b}": {"alpha": entry.value, "relative_error": entry.relative_error}
+            f"{a},{b}": {
+                "pair": [a, b],
+                "alpha": entry.value,
+                "relative_error": entry.relative_error,
+                "weight": entry.weight,
+            }
             for (a, b), entry in fitted.alpha.items()
         },
-        "training": {
-            "steps": last.step if last else 0,
-            "seconds": last.seconds if last else 0.0,
-            "best_validation": best.validation if best else None,
-            "summary": repr(history),
-        },
+        "links": _links(fitted),
+        "training": _training(fitted),
+        "settings": settings,
         "changed_settings": {
-            name: str(value) if not isinstance(value, int | float | str) else value
+            name: value
             for name, value in settings.items()
-            if name not in ("progress", "checkpoint_dir") and str(value) != str(defaults[name])
+            if name not in HIDDEN and value != plain(defaults.get(name))
         },
+        "tables": _columns(fitted.tables),
     }
+
+
+def _links(fitted: Fitted) -> dict[str, dict[str, Any]]:
+    """Return the numbers and weights of training and held-out links, by view pair."""
+    if fitted.links is None:
+        return {}
+    held_out = fitted.links.held_out
+    return {
+        f"{a},{b}": {
+            "links": len(links),
+            "weight": links.total,
+            "held_out": len(held_out.get((a, b), ())),
+            "held_out_weight": held_out[a, b].total if (a, b) in held_out else 0.0,
+        }
+        for (a, b), links in fitted.links.training.items()
+    }
+
+
+def _training(fitted: Fitted) -> dict[str, Any]:
+    history = fitted.history
+    last, best = (history[-1] if len(history) else None), history.best
+    return {
+        "steps": last.step if last else 0,
+        "epochs": last.epoch if last else 0.0,
+        "seconds": last.seconds if last else 0.0,
+        "best_step": best.step if best else None,
+        "best_validation": best.validation if best else None,
+        "seed": fitted.seed,
+        "summary": repr(history),
+    }
+
+
+def _columns(tables: Mapping[str, Any] | None) -> dict[str, dict[str, str]]:
+    """Return how the columns of each view's table are read: {view: {column: kind}}."""
+    found = {}
+    for view, entry in (tables or {"views": {}})["views"].items():
+        blocks = entry["recipe"]["blocks"] if entry["recipe"] else []
+        found[view] = {column: block["block"] for block in blocks for column in block["columns"]}
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Return a setting as JSON values. Modules and generators become the names of their types."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, EncoderSpec):
+        return {key: plain(entry) for key, entry in vars(value).items() if entry is not None}
+    if isinstance(value, tuple | list):
+        return [plain(entry) for entry in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    return str(value) if isinstance(value, Path) else type(value).__name__

@@ -1,4 +1,4 @@
-"""Embed rows with a fitted model: in memory, or to a file in chunks."""
+"""Vectors of known and new entities: in memory, or to a file in chunks."""
 
 from __future__ import annotations
 
@@ -6,17 +6,80 @@ import math
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pmvge.encoders import embed_rows
 from pmvge.errors import InputError
-from pmvge.graph import CHUNK, MultiViewGraph, check_rows, trained_positions
+from pmvge.graph import (
+    CHUNK,
+    MultiViewGraph,
+    as_input_ids,
+    check_rows,
+    find_ids,
+    known_positions,
+)
 from pmvge.model.fitted import Fitted
 from pmvge.progress import OnProgress, progress_bar
 from pmvge.search import embed_in_batches, save_atomically
+
+
+class Entities(NamedTuple):
+    """Entities of a view: their vectors, and which training entities they are."""
+
+    vectors: NDArray[np.float32]  # (n, K)
+    positions: NDArray[np.int64]  # (n,) of the training entities; -1 for new entities
+
+
+def find_entities(
+    fitted: Fitted,
+    view: str,
+    X: Any,
+    ids: Any,
+    *,
+    first: int = 0,
+    on_progress: OnProgress | None = None,
+) -> Entities:
+    """Return entities given by features, by ids, or by both; all training entities if by neither.
+
+    With features alone all entities are new. With ids alone all are training entities. With both, a
+    row whose id was given in training is a known entity; default ids identify none. In a
+    featureless view X holds ids. ``first`` is the position of the first row of X, for error
+    messages. Raise InputError if rows or ids are not valid, and NotInductive for unknown ids
+    without features.
+    """
+    shape, known = fitted.schema_of(view).row_shape, fitted.ids[view]
+    if shape is None and X is not None:
+        if ids is not None:
+            raise InputError(f"view {view!r} has no features: expected ids alone, got X and ids")
+        return _trained(fitted, view, known_positions(view, known, X))
+    if X is None:
+        found = np.arange(len(known)) if ids is None else known_positions(view, known, ids)
+        return _trained(fitted, view, found)
+    assert shape is not None
+    rows = check_rows(view, X, shape, first=first)
+    positions = np.full(rows.shape[0], -1, np.int64)
+    if ids is not None:
+        given = as_input_ids(f"view {view!r}: ids", ids)
+        if len(given) != len(positions):
+            raise InputError(
+                f"view {view!r}: expected {len(positions)} ids, one per row, got {len(given)}"
+            )
+        if view in fitted.given_ids:
+            positions = find_ids(known, given)
+    try:
+        vectors = embed_rows(
+            fitted.network, view, rows, None, fitted.n_components, on_progress=on_progress
+        )
+    except (RuntimeError, IndexError, TypeError, ValueError) as error:  # from a user-defined module
+        raise InputError(f"view {view!r}: its encoder failed on these rows: {error}") from error
+    return Entities(vectors, positions)
+
+
+def _trained(fitted: Fitted, view: str, positions: NDArray[np.int64]) -> Entities:
+    return Entities(fitted.embeddings[view][positions], positions)
 
 
 def embed(
@@ -24,23 +87,17 @@ def embed(
     view: str,
     X: Any,
     first: int = 0,
+    *,
+    ids: Any = None,
     on_progress: OnProgress | None = None,
 ) -> NDArray[np.float32]:
-    """Return the vectors (n, K) of rows of features, or of ids for a featureless view.
+    """Return the vectors (n, K) of entities given by features, ids or both.
 
-    ``first`` is the position of the first row of X, for error messages. Raise InputError if rows or
-    ids are not valid, and NotInductive for ids that were not in training.
+    Raise InputError if neither is given, and as :func:`find_entities` does.
     """
-    shape = fitted.schemas[view].row_shape
-    if shape is None:
-        return fitted.embeddings[view][trained_positions(view, fitted.ids[view], X)]
-    rows = check_rows(view, X, shape, first=first)
-    try:
-        return embed_rows(
-            fitted.network, view, rows, None, fitted.n_components, on_progress=on_progress
-        )
-    except (RuntimeError, IndexError, TypeError, ValueError) as error:  # from a user-defined module
-        raise InputError(f"view {view!r}: its encoder failed on these rows: {error}") from error
+    if X is None and ids is None:
+        raise InputError(f"view {view!r}: expected X, ids or both, got neither")
+    return find_entities(fitted, view, X, ids, first=first, on_progress=on_progress).vectors
 
 
 def embed_to_file(

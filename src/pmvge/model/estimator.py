@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from torch import nn
 
 from pmvge.checks import NotFitted
 from pmvge.encoders import EncoderSpec
-from pmvge.errors import InputError, StorageError, choose
-from pmvge.graph import Ids, MultiViewGraph, Pair, known_positions
-from pmvge.likelihoods import expected_weight, intensity, log_likelihood
-from pmvge.model.background import Background
+from pmvge.errors import InputError, choose
+from pmvge.graph import Ids, MultiViewGraph, Pair, as_input_ids, find_ids
+from pmvge.likelihoods import Family, intensity, log_likelihood
 from pmvge.model.describe import describe_model
-from pmvge.model.embedding import embed, embed_to_file, rows_or_ids
-from pmvge.model.fitted import Fitted
+from pmvge.model.embedding import embed, embed_to_file, find_entities, rows_or_ids
+from pmvge.model.evaluating import evaluate
+from pmvge.model.fitted import Fitted, Labels, with_labels
 from pmvge.model.fitting import fit
-from pmvge.model.saving import load_model, read_consistently, save_model
+from pmvge.model.saving import load_model, save_model
+from pmvge.model.searching import known_links, search
+from pmvge.model.training_links import TrainingLinks
 from pmvge.progress import progress_bar
-from pmvge.search import top_k
 from pmvge.similarities import Similarity
 from pmvge.training import History
 
@@ -64,6 +65,8 @@ class PMvGE(BaseEstimator):
         Standardise dense columns and scale sparse rows, with statistics of the training rows.
     similarity
         "inner" (inner product, as in the paper) or "cosine" (cosine times a learned scale).
+    family
+        The distribution of weights: "poisson" (as in the paper).
     scheme
         "block" (profile likelihood on importance-sampled blocks) or "paper" (section 4 of the
         paper).
@@ -124,6 +127,13 @@ class PMvGE(BaseEstimator):
         The training history, a :class:`~pmvge.training.History`.
     similarity_
         The learned :class:`~pmvge.similarities.Similarity`.
+    family_
+        The learned :class:`~pmvge.likelihoods.Family`.
+    labels_
+        ``{view: {name: values}}``: labels of the training entities, see :meth:`label`.
+    links_
+        The links that the model was fitted to, by positions of the entities: ``links_.training``
+        and ``links_.held_out``, both ``{(view, view): Links}``; None if it was saved without them.
     tables_
         How rows of features are made from raw tables, if the graph was read from tables; else
         None.
@@ -164,6 +174,9 @@ class PMvGE(BaseEstimator):
     history_: History
     tables_: Mapping[str, Any] | None
     similarity_: Similarity
+    family_: Family
+    labels_: Labels
+    links_: TrainingLinks | None
 
     def __init__(
         self,
@@ -178,6 +191,7 @@ class PMvGE(BaseEstimator):
         input_dropout: float | None = None,
         standardize: bool = True,
         similarity: str = "cosine",
+        family: str = "poisson",
         scheme: str = "block",
         batch_size: int = 512,
         negative_rate: float = 1.0,
@@ -210,6 +224,7 @@ class PMvGE(BaseEstimator):
         self.input_dropout = input_dropout
         self.standardize = standardize
         self.similarity = similarity
+        self.family = family
         self.scheme = scheme
         self.batch_size = batch_size
         self.negative_rate = negative_rate
@@ -237,6 +252,7 @@ class PMvGE(BaseEstimator):
         graph: MultiViewGraph,
         validation: MultiViewGraph | None = None,
         *,
+        hold_out: float | None = None,
         resume: bool = False,
         sharded: bool = False,
     ) -> Self:
@@ -253,13 +269,17 @@ class PMvGE(BaseEstimator):
             Held-out links between the same entities, for early stopping. Without it,
             ``validation_fraction`` of the links is held out. In both cases alpha is finally
             computed from all links, so no link should be in both graphs.
+        hold_out
+            Share of the links to hold out instead of ``validation_fraction``, in [0, 1). With
+            ``patience=None`` they are not used for early stopping, only by :meth:`evaluate`. 0
+            means no held-out links and no early stopping.
         resume
             Resume from the checkpoint in ``checkpoint_dir``. Without a checkpoint, training starts
             from the beginning.
         sharded
             With several processes: ``graph`` and ``validation`` hold only the links of this
             process. Every process needs all entities of featureless views; views with features
-            may have different entities in each process.
+            may have different entities in each process. The model then keeps no training links.
 
         Raises
         ------
@@ -271,7 +291,9 @@ class PMvGE(BaseEstimator):
             A checkpoint cannot be written, is damaged, or belongs to other data or settings.
         """
         settings = self.get_params(deep=False)
-        self._set_fitted(fit(settings, graph, validation, resume=resume, sharded=sharded))
+        self._set_fitted(
+            fit(settings, graph, validation, hold_out=hold_out, resume=resume, sharded=sharded)
+        )
         return self
 
     def __sklearn_clone__(self) -> Self:
@@ -283,7 +305,8 @@ class PMvGE(BaseEstimator):
         self._fitted = fitted
         self.embeddings_, self.ids_ = fitted.embeddings, fitted.ids
         self.view_names_, self.history_ = tuple(fitted.schemas), fitted.history
-        self.tables_, self.similarity_ = fitted.tables, fitted.similarity
+        self.tables_, self.labels_, self.links_ = fitted.tables, fitted.labels, fitted.links
+        self.similarity_, self.family_ = fitted.similarity, fitted.family
         self.log_alpha_ = {pair: entry.log_value for pair, entry in fitted.alpha.items()}
         self.alpha_weight_ = {pair: entry.weight for pair, entry in fitted.alpha.items()}
         self.alpha_error_ = {pair: entry.relative_error for pair, entry in fitted.alpha.items()}
@@ -299,18 +322,27 @@ class PMvGE(BaseEstimator):
 
     # -- prediction -------------------------------------------------------------------------
 
-    def embed(self, view: str, X: Any) -> NDArray[np.float32]:
-        r"""Return the vectors (n, K) of entities of a view, computed from their features (n, ...).
+    def embed(self, view: str, X: Any = None, *, ids: Any = None) -> NDArray[np.float32]:
+        r"""Return the vectors (n, K) of known or new entities of a view.
 
-        ``embed(a) @ embed(b).T`` is :math:`g`, including the learned scale of the similarity. For
-        a featureless view, X are ids of training entities. Raise NotFitted before ``fit``,
-        InputError if the view is unknown or X does not match the rows in training, and NotInductive
-        for ids that were not in training.
+        For the similarities "inner" and "cosine", ``embed(a) @ embed(b).T`` is :math:`g`, including
+        the learned scale. Raise NotFitted before ``fit``, InputError if the view is unknown or X
+        does not match the rows in training, and NotInductive for ids without features that were not
+        in training.
+
+        Parameters
+        ----------
+        X
+            Features (n, ...) of entities. Without ``ids`` all rows are new entities. For a
+            featureless view, X are ids of training entities.
+        ids
+            Ids of the entities. Without X they must be training entities. With X, rows whose id
+            was given in training are known entities; default ids (0, 1, ...) identify no row.
         """
         fitted = self._check_fitted()
         fitted.schema_of(view)
         with progress_bar(f"embedding {view}", self.progress) as on_progress:
-            return embed(fitted, view, X, on_progress=on_progress)
+            return embed(fitted, view, X, ids=ids, on_progress=on_progress)
 
     def embed_to(self, path: str | Path, view: str, X: Any, ids: Any = None) -> int:
         """Write ids and vectors of any number of rows to a Parquet file; return the row count.
@@ -355,10 +387,8 @@ class PMvGE(BaseEstimator):
 
         Parameters
         ----------
-        X
-            Features of entities, as in :meth:`embed`. Without X and ``ids``, all training entities.
-        ids
-            Ids of training entities, instead of X.
+        X, ids
+            Entities, as in :meth:`embed`. Without both, all training entities.
         among
             The view of the partners. The current similarities do not depend on it.
         side
@@ -368,12 +398,8 @@ class PMvGE(BaseEstimator):
         choose("side", side, ("query", "candidate"), "vectors: side")
         for name in (view, *([] if among is None else [among])):
             fitted.schema_of(name)
-        if X is not None and ids is not None:
-            raise InputError("vectors: expected X or ids, got both")
-        if ids is not None:
-            Y = self.embeddings_[view][known_positions(view, self.ids_[view], ids)]
-        else:
-            Y = self.embeddings_[view] if X is None else self.embed(view, X)
+        with progress_bar(f"embedding {view}", self.progress) as on_progress:
+            Y = find_entities(fitted, view, X, ids, on_progress=on_progress).vectors
         factor = (
             fitted.similarity.query_array if side == "query" else fitted.similarity.candidate_array
         )
@@ -387,37 +413,76 @@ class PMvGE(BaseEstimator):
         """
         log_alpha = self.log_alpha_of(view, other)
         Y, Y_other = self.embed(view, X), self.embed(other, X_other)
-        return intensity(Y, Y_other, log_alpha, similarity=self.similarity_)
+        return intensity(Y, Y_other, log_alpha, similarity=self.similarity_, family=self.family_)
 
     def search(
         self,
         view: str,
-        X: Any,
+        X: Any = None,
         *,
+        ids: Any = None,
         among: str,
         k: int = 10,
         by: Literal["intensity", "similarity"] = "intensity",
+        exclude: Any = None,
         candidates: Any = None,
     ) -> tuple[Ids, NDArray[np.float64]]:
-        r"""Return the k best partners of each row in view ``among``, best first; exact.
+        r"""Return the k best partners of each entity in view ``among``, best first; exact.
 
-        Return ids and scores, both (n, k). Scores are expected weights (``by="intensity"``) or
-        similarities g (``by="similarity"``, which also ranks view pairs that were not observed).
-        Candidates are the training entities, or the rows ``candidates``; then positions are
-        returned as ids. In a search within one view, the partners of an entity that is a candidate
-        include itself. Raise InputError if a view, ``k`` or X is not valid or, with
-        ``by="intensity"``, if the view pair was not observed in training.
+        Return ids and scores, both (n, k). Where fewer than k candidates are left, the last scores
+        are NaN, and their ids -1 or "". Raise InputError if a view, ``k`` or X is not valid or,
+        with ``by="intensity"``, if the view pair was not observed in training.
+
+        Parameters
+        ----------
+        X, ids
+            The entities to search for, as in :meth:`embed`. Without both, all training entities.
+        among
+            The view to search in.
+        k
+            Number of partners.
+        by
+            Scores are expected weights ("intensity") or similarities g ("similarity", which also
+            ranks view pairs that were not observed).
+        exclude
+            Candidates to leave out: "known" for those that an entity was linked to in training
+            (validation links included) and, within a view, the entity itself; "self" for the entity
+            itself; or ids, for all entities alike. Only known entities have training links.
+        candidates
+            Features of candidates, as X of :meth:`embed`; then positions are returned as ids. By
+            default the training entities of ``among``.
         """
+        fitted = self._check_fitted()
         choose("ranking", by, ("intensity", "similarity"), "search: by")
-        self._check_fitted().schema_of(among)
-        log_alpha = self.log_alpha_of(view, among) if by == "intensity" else 0.0
-        queries = self.vectors(view, X, among=among, side="query")
-        pool = self.vectors(among, candidates, among=view, side="candidate")
+        for name in (view, among):
+            fitted.schema_of(name)
+        with progress_bar(f"embedding {view}", self.progress) as on_progress:
+            queries = find_entities(fitted, view, X, ids, on_progress=on_progress)
         with progress_bar(f"searching {among}", self.progress) as on_progress:
-            positions, product = top_k(queries, pool, k, on_progress=on_progress)
-        ids = positions if candidates is not None else self.ids_[among][positions]
-        g = self.similarity_.outer_array(product).astype(np.float64)
-        return ids, g if by == "similarity" else expected_weight(g, log_alpha)
+            return search(
+                fitted,
+                view,
+                queries,
+                among=among,
+                k=k,
+                by=by,
+                exclude=exclude,
+                candidates=candidates,
+                on_progress=on_progress,
+            )
+
+    def known_links(self, view: str, ids: Any, *, among: str) -> sparse.csr_array:
+        """Return the weights of links between known entities and all entities of ``among``.
+
+        They are the links that were given to ``fit``, validation links included, as a matrix
+        (n, m). New ids have none. Raise InputError if a view is unknown, or if the model was saved
+        without its links.
+        """
+        fitted = self._check_fitted()
+        for name in (view, among):
+            fitted.schema_of(name)
+        wanted = find_ids(fitted.ids[view], as_input_ids(f"view {view!r}: ids", ids))
+        return known_links(fitted, view, wanted, among)
 
     def log_alpha_of(self, view: str, other: str) -> float:
         r"""Return :math:`\log\alpha` of a view pair, in either order.
@@ -458,6 +523,7 @@ class PMvGE(BaseEstimator):
                 Y,
                 log_alpha,
                 similarity=self.similarity_,
+                family=self.family_,
                 on_progress=on_progress,
             )
         return values if by_pair else sum(values.values())
@@ -466,20 +532,86 @@ class PMvGE(BaseEstimator):
         """Return the mean :meth:`log_likelihood` per pair of entities; higher is better."""
         return self.log_likelihood(graph) / max(1, graph.n_terms)
 
+    def evaluate(
+        self,
+        links: Any = None,
+        *,
+        k: int = 10,
+        include_known: bool = False,
+        exposure: float | None = None,
+        max_pairs: int = 10**8,
+    ) -> dict[str, Any]:
+        """Return how well the model predicts held-out links, and how well a popularity list does.
+
+        Every entity of a pair's first view that has a held-out link is a query; all entities of the
+        second view are ranked, without the links that the model was fitted to.
+
+        Parameters
+        ----------
+        links
+            ``{(view, view): links}`` between training entities: ids and weights ``(ids, ids,
+            weights)``, or a sparse matrix of the training entities; or a MultiViewGraph with the
+            entities of the training. By default the links that ``fit`` held out; they were used for
+            early stopping, if ``patience`` was set.
+        k
+            Length of the ranked lists for recall and nDCG.
+        include_known
+            Rank known links, too.
+        exposure
+            Held-out weight per unit of expected weight; by default the total weight of the links
+            divided by the total weight given to ``fit``.
+        max_pairs
+            Number of entity pairs above which queries are sampled.
+
+        Returns
+        -------
+        results
+            ``{"pairs": {"users,films": metrics}, "overall": metrics, "popularity": ...}``, with the
+            metrics of :func:`pmvge.evaluation.evaluate_links`. ``in_training`` counts links that
+            were in training. "popularity" has the same form, and a sentence "meaning".
+
+        Raises
+        ------
+        InputError
+            If links are not valid, if all of them were in training, or if the model was saved
+            without its links.
+        """
+        return evaluate(
+            self._check_fitted(),
+            links,
+            include_known=include_known,
+            exposure=exposure,
+            k=k,
+            max_pairs=max_pairs,
+        )
+
     def describe(self) -> dict[str, Any]:
-        """Return a description of the model as plain data: views, alpha, settings, training."""
-        fitted, defaults = self._check_fitted(), PMvGE().get_params(deep=False)
-        return describe_model(fitted, self.get_params(deep=False), defaults)
+        """Return a description of the model as plain data.
+
+        It has the views, links, alpha, similarity, family, training, settings, and how columns of
+        tables are read.
+        """
+        return describe_model(self._check_fitted(), PMvGE().get_params(deep=False))
+
+    def label(self, labels: Mapping[str, Mapping[str, Any]]) -> Self:
+        """Add labels of the training entities, ``{view: {name: values}}``, and return ``self``.
+
+        Labels are saved with the model and shown in reports. They are not used in training. Raise
+        InputError for an unknown view or a wrong number of values.
+        """
+        self._set_fitted(with_labels(self._check_fitted(), labels))
+        return self
 
     # -- saving and loading -----------------------------------------------------------------
 
-    def save(self, path: str | Path, *, background: Background | None = None) -> None:
+    def save(self, path: str | Path, *, links: bool = True) -> None:
         """Write the model to a folder, atomically: a reader sees the old model or the new one.
 
-        ``background`` saves the training links, and labels, with the model. Raise NotFitted before
-        ``fit``, and StorageError if the folder cannot be written.
+        With ``links=False`` the training links are left out; then ``exclude="known"`` and
+        ``evaluate`` do not work after loading. Raise NotFitted before ``fit``, and StorageError if
+        the folder cannot be written.
         """
-        save_model(Path(path), self.get_params(deep=False), self._check_fitted(), background)
+        save_model(Path(path), self._check_fitted(), links=links)
 
     @classmethod
     def load(cls, path: str | Path, *, encoders: dict[str, nn.Module] | None = None) -> PMvGE:
@@ -489,11 +621,7 @@ class PMvGE(BaseEstimator):
         ``{view: module}``; copies of them get the saved weights. Raise StorageError if the folder
         holds no model or a damaged one, or if a user-defined module is not given.
         """
-        read = partial(load_model, encoders=encoders or {})
-        parameters, fitted = read_consistently(Path(path), read)
-        try:
-            model = cls(**parameters)
-            model._set_fitted(fitted)
-        except (TypeError, ValueError) as error:
-            raise StorageError(f"{path}: damaged model: {error}") from error
+        fitted = load_model(Path(path), encoders or {}, cls().get_params(deep=False))
+        model = cls(**fitted.settings)
+        model._set_fitted(fitted)
         return model

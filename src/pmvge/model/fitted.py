@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,13 @@ from numpy.typing import NDArray
 
 from pmvge.encoders import Choice, MultiViewEncoder, ViewSchema
 from pmvge.errors import InputError, choose
-from pmvge.graph import Ids, Pair
+from pmvge.graph import Ids, Links, Pair
+from pmvge.likelihoods import Family
+from pmvge.model.training_links import TrainingLinks
 from pmvge.similarities import Similarity
 from pmvge.training import History
+
+Labels = Mapping[str, Mapping[str, NDArray[Any]]]  # {view: {name: one string per entity}}
 
 
 @dataclass(frozen=True)
@@ -33,30 +37,64 @@ class Alpha:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """The result of training. It holds no reference to the training graph."""
+    """The result of training. It keeps the links of the training graph, but not its features."""
 
+    settings: Mapping[str, Any]  # the estimator's parameters as used, with the seed and hold-out
     network: MultiViewEncoder
     choices: Mapping[str, Choice]
     schemas: Mapping[str, ViewSchema]
     n_components: int
     embeddings: dict[str, NDArray[np.float32]]
     ids: dict[str, Ids]
+    given_ids: frozenset[str]  # views whose ids the user gave; others are numbered
     alpha: dict[Pair, Alpha]
     history: History
     seed: int
     tables: Mapping[str, Any] | None  # how rows are made from tables; None without tables
+    links: TrainingLinks | None  # None if they were not saved with the model
+    labels: Labels = field(default_factory=dict)
 
     @property
     def similarity(self) -> Similarity:
         """Return the similarity of the model."""
         return self.network.similarity
 
+    @property
+    def family(self) -> Family:
+        """Return the likelihood family of the model."""
+        family: Family = self.network.family
+        return family
+
     def schema_of(self, view: str) -> ViewSchema:
         """Return the schema of a view; raise InputError if the model has no such view."""
         return self.schemas[choose("view", view, self.schemas, error=InputError)]
 
+    def require_links(self, purpose: str) -> TrainingLinks:
+        """Return the training links; raise InputError if the model was saved without them."""
+        if self.links is None:
+            raise InputError(
+                f"{purpose}: the model has no training links: it was saved with links=False, or "
+                "fitted in several processes with sharded=True; fit it again and save it with its "
+                "links"
+            )
+        return self.links
+
+    def known_links(self, view: str, other: str) -> Links:
+        """Return all links of a view pair that were given to ``fit``, in either order.
+
+        Raise InputError if the pair was not observed, or if the model has no training links.
+        """
+        self.alpha_of(view, other)
+        links = self.require_links("known links").known(view, other)
+        assert links is not None  # every observed pair has links, possibly none
+        return links
+
     def log_alpha_of(self, view: str, other: str) -> float:
-        """Return log alpha of a view pair, in either order.
+        """Return log alpha of a view pair, in either order; raise as :meth:`alpha_of` does."""
+        return self.alpha_of(view, other).log_value
+
+    def alpha_of(self, view: str, other: str) -> Alpha:
+        """Return alpha of a view pair, in either order.
 
         Raise InputError if a view is unknown, or if the pair was not observed in training.
         """
@@ -64,9 +102,28 @@ class Fitted:
         self.schema_of(other)
         for pair in ((view, other), (other, view)):
             if pair in self.alpha:
-                return self.alpha[pair].log_value
+                return self.alpha[pair]
         observed = ", ".join(f"({a!r}, {b!r})" for a, b in self.alpha)
         raise InputError(
             f"links between {view!r} and {other!r} were not observed in training, so their alpha "
-            f"is unknown: expected one of {observed}; search(..., by='similarity') ranks any pair"
+            f"is unknown: expected one of {observed}; by='similarity' ranks any pair"
         )
+
+
+def with_labels(fitted: Fitted, labels: Mapping[str, Mapping[str, Any]]) -> Fitted:
+    """Return the same model with more labels, ``{view: {name: values}}``.
+
+    Raise InputError for an unknown view or a wrong number of values.
+    """
+    merged = {view: dict(columns) for view, columns in fitted.labels.items()}
+    for view, columns in labels.items():
+        n = fitted.schemas[choose("view", view, fitted.schemas, "labels", error=InputError)].n
+        for name, values in columns.items():
+            texts = np.asarray(values, dtype=str)
+            if texts.shape != (n,):
+                raise InputError(
+                    f"labels {name!r} of view {view!r}: expected {n} values, one per entity, got "
+                    f"shape {texts.shape}"
+                )
+            merged.setdefault(view, {})[name] = texts
+    return replace(fitted, labels=merged)

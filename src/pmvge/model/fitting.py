@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.checks import pick_seed
+from pmvge.checks import pick_seed, real
 from pmvge.distributed import (
     Shards,
     World,
@@ -22,7 +22,6 @@ from pmvge.distributed import (
     join_process_group,
     process_device,
     restarted,
-    total_weight,
 )
 from pmvge.encoders import (
     EncoderSpec,
@@ -34,11 +33,12 @@ from pmvge.encoders import (
     set_input_scale,
 )
 from pmvge.errors import DivergedError, GraphError, ParameterError, StorageError
-from pmvge.graph import CHUNK, Features, Ids, MultiViewGraph, Pair, hold_out_links
-from pmvge.likelihoods import LogPartition, log_alpha_hat, sharded_log_partitions
+from pmvge.graph import CHUNK, Features, Ids, MultiViewGraph, hold_out_links
+from pmvge.likelihoods import TrainedGraph, build_family, check_family
 from pmvge.model.fitted import Alpha, Fitted
 from pmvge.model.parameters import check_parameters, pick_device
 from pmvge.model.trainer import make_trainer
+from pmvge.model.training_links import TrainingLinks
 from pmvge.progress import OnProgress, progress_bar
 from pmvge.similarities import check_similarity
 from pmvge.training import (
@@ -57,15 +57,18 @@ def fit(
     graph: MultiViewGraph,
     validation: MultiViewGraph | None,
     *,
+    hold_out: float | None,
     resume: bool,
     sharded: bool,
 ) -> Fitted:
     """Return a trained model, with the vectors and alpha of the training graph.
 
-    With several processes, each trains on its share of the links. With ``sharded``, ``graph``
-    holds only that share. Raise GraphError, ParameterError or StorageError if the graphs, settings
-    or checkpoint are not valid, and DivergedError if training diverges.
+    ``hold_out`` is the share of the links to hold out; None means ``validation_fraction``, or no
+    links without ``patience``. With several processes, each trains on its share of the links. With
+    ``sharded``, ``graph`` holds only that share. Raise GraphError, ParameterError or StorageError
+    if the graphs, settings or checkpoint are not valid, and DivergedError if training diverges.
     """
+    settings = _resolve_hold_out(settings, validation, hold_out)
     check_parameters(settings)
     device = process_device(pick_device(settings["device"]))
     check_precision(settings["precision"], device)
@@ -77,20 +80,27 @@ def fit(
     restart = settings["checkpoint_dir"] is not None and world.any(restarted())
     seed = world.broadcast(_pick_seed(settings, resume or restart))
     schemas = schemas_of(graph)
-    choices = choose_encoders(settings["encoder"], _default_spec(settings), schemas)
+    choices = choose_encoders(
+        settings["encoder"], _default_spec(settings), schemas, unscaled=graph.unscaled_views
+    )
     K = int(settings["n_components"])
-    kept, held = _validation_part(graph, validation, settings, seed)
+    kept, held = graph, validation
+    if validation is None and (settings["patience"] is not None or hold_out):
+        kept, held = split_links(graph, settings["validation_fraction"], seed)
     if world.any(held is None):  # a process has too few links to hold some out
         kept, held = graph, None
     with private_rng(device, seed):
-        network = MultiViewEncoder(choices, schemas, K, settings["similarity"])
+        family = build_family(settings["family"], tuple(graph.links))
+        check_family(family, graph, validation, scheme=settings["scheme"])
+        network = MultiViewEncoder(choices, schemas, K, settings["similarity"], family)
         set_input_scale(network, graph, choices)
         check_similarity(network.similarity, K)
         network.to(device)
         check_outputs(network, graph, K)
         with training_progress(settings["progress"] and world.first) as progress:
+            early = None if settings["patience"] is None else held
             trainer = make_trainer(
-                settings, network, kept, held, device, seed, progress, shards=shards
+                settings, network, kept, early, device, seed, progress, shards=shards
             )
             if trainer.checkpoints and (resume or restart):
                 _resume(trainer, trainer.checkpoints, world, of_this_run=not resume)
@@ -103,26 +113,24 @@ def fit(
         rng = np.random.default_rng(
             [seed, 4, *([world.rank] if world.size > 1 and sharded else [])]
         )
-        log_Z = sharded_log_partitions(
-            shards,
-            graph,
-            own,
-            embeddings,
-            rng,
-            similarity=network.similarity,
-            on_progress=on_progress,
-        )
+        trained = TrainedGraph(graph, validation, own, embeddings, network.similarity, shards)
+        alphas = family.fit_alphas(trained, rng, on_progress)
+    fixed = isinstance(settings["random_state"], Integral)
     return Fitted(
+        settings={**settings, "random_state": settings["random_state"] if fixed else seed},
         network=network,
         choices=choices,
         schemas={view: replace(schema, n=len(ids[view])) for view, schema in schemas.items()},
         n_components=K,
         embeddings=embeddings,
         ids={view: names.copy() for view, names in ids.items()},
-        alpha=_alphas(graph, validation, log_Z, shards),
+        given_ids=graph.given_ids,
+        alpha={pair: Alpha(*alpha) for pair, alpha in alphas.items()},
         history=history,
         seed=seed,
         tables=graph.tables,
+        # Links of one process of several are not those of the model.
+        links=None if sharded and world.size > 1 else TrainingLinks.of(kept, held),
     )
 
 
@@ -175,16 +183,29 @@ def _default_spec(settings: dict[str, Any]) -> EncoderSpec:
     )
 
 
-def _validation_part(
-    graph: MultiViewGraph, validation: MultiViewGraph | None, settings: dict[str, Any], seed: int
-) -> tuple[MultiViewGraph, MultiViewGraph | None]:
-    """Return the training links and the held-out links, None if none are held out."""
-    if settings["patience"] is None:
-        return graph, None
+def _resolve_hold_out(
+    settings: dict[str, Any], validation: MultiViewGraph | None, hold_out: float | None
+) -> dict[str, Any]:
+    """Return the settings with the share of held-out links that is used.
+
+    Without held-out links there is no early stopping. Raise ParameterError if ``hold_out`` is not
+    valid, or if there is a validation graph, too.
+    """
+    if hold_out is None:
+        return settings
     if validation is not None:
-        return graph, validation
-    rng = np.random.default_rng([seed, 1])
-    kept, held = hold_out_links(graph, settings["validation_fraction"], rng)
+        raise ParameterError("fit: expected validation or hold_out, got both")
+    real(0, 1)("hold_out", hold_out)
+    if hold_out == 0:
+        return {**settings, "patience": None}
+    return {**settings, "validation_fraction": float(hold_out)}
+
+
+def split_links(
+    graph: MultiViewGraph, fraction: float, seed: int
+) -> tuple[MultiViewGraph, MultiViewGraph | None]:
+    """Return training links and held-out links, None if there are too few to hold some out."""
+    kept, held = hold_out_links(graph, fraction, np.random.default_rng([seed, 1]))
     return (kept, held) if held.total_weight > 0 else (graph, None)
 
 
@@ -245,23 +266,6 @@ def _check_finite(ids: Mapping[str, Ids], embeddings: Mapping[str, NDArray[np.fl
                     f"training diverged: in view {view!r}, the vector of {name!r} is not finite. "
                     f"Try a smaller learning_rate; {STABLE_SETTINGS}"
                 )
-
-
-def _alphas(
-    graph: MultiViewGraph,
-    validation: MultiViewGraph | None,
-    log_Z: Mapping[Pair, LogPartition],
-    shards: Shards,
-) -> dict[Pair, Alpha]:
-    """Return alpha-hat of all view pairs, from training and validation links together."""
-    alphas = {}
-    for pair, partition in log_Z.items():
-        total = graph.links[pair].total
-        if validation is not None and pair in validation.links:
-            total += validation.links[pair].total
-        total = total_weight(shards, total)
-        alphas[pair] = Alpha(log_alpha_hat(total, partition.value), partition.standard_error, total)
-    return alphas
 
 
 def _pick_seed(settings: dict[str, Any], resume: bool) -> int:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from pmvge import storage
 from pmvge.encoders import Choice, EncoderSpec, MultiViewEncoder, ViewSchema
-from pmvge.errors import StorageError, choose, one_line, short
-from pmvge.model.background import Background
-from pmvge.model.fitted import Alpha, Fitted
+from pmvge.errors import InputError, StorageError, choose, one_line
+from pmvge.graph import Ids
+from pmvge.likelihoods import FAMILIES, build_family, family_name
+from pmvge.model.fitted import Fitted
+from pmvge.model.links_files import links_from_files, links_to_files
+from pmvge.model.manifest import parse_manifest
 from pmvge.model.settings_json import (
     encoder_to_json,
     encoders_from_json,
@@ -26,32 +28,28 @@ from pmvge.model.settings_json import (
     parameters_to_json,
 )
 from pmvge.search import Embeddings
-from pmvge.similarities import similarity_name
-from pmvge.tables import check_saved_tables
-from pmvge.training import History
+from pmvge.similarities import SIMILARITIES, similarity_name
+from pmvge.storage import DamagedValue
 from pmvge.version import __version__
 
-T = TypeVar("T")
-READS = 5  # attempts to read a folder that is being saved
 
+def save_model(folder: Path, fitted: Fitted, *, links: bool) -> None:
+    """Write ``model.json``, the weights, the vectors of every view, the labels and the links.
 
-def save_model(
-    folder: Path, parameters: Mapping[str, Any], fitted: Fitted, background: Background | None
-) -> None:
-    """Write ``model.json``, the weights, the vectors of every view, and the background.
-
-    Raise StorageError if the folder cannot be written.
+    With ``links=False`` the links are left out. Raise StorageError if the folder cannot be written.
     """
     content: dict[str, Any] = {
         "pmvge": __version__,
-        "parameters": parameters_to_json(parameters),
+        "parameters": parameters_to_json(fitted.settings),
         "n_components": fitted.n_components,
-        "similarity": similarity_name(fitted.network.similarity),
+        "similarity": similarity_name(fitted.similarity),
+        "family": family_name(fitted.family),
         "seed": str(fitted.seed),
         "views": {
             view: {**asdict(schema), "encoder": encoder_to_json(view, fitted.choices)}
             for view, schema in fitted.schemas.items()
         },
+        "given_ids": sorted(fitted.given_ids),
         "alpha": [
             {
                 "pair": pair,
@@ -68,115 +66,91 @@ def save_model(
     for view in fitted.schemas:
         vectors = Embeddings(fitted.ids[view], fitted.embeddings[view])
         parts[_embeddings_file(view)] = vectors.save
-    if background is not None:
-        content["background"], files = background.parts()
-        parts |= files
-    storage.commit(folder, "model", content, parts)
+    content["background"], files = links_to_files(fitted.links if links else None, fitted.labels)
+    storage.commit(folder, "model", content, parts | files)
 
 
-def load_model(folder: Path, encoders: Mapping[str, nn.Module]) -> tuple[dict[str, Any], Fitted]:
-    """Return the estimator's parameters and its learned state, read from a folder.
+def load_model(
+    folder: Path, encoders: Mapping[str, nn.Module], parameters: Mapping[str, Any]
+) -> Fitted:
+    """Return the learned state of an estimator, read from a folder.
 
-    ``encoders`` are the user-defined modules, by view. Raise StorageError if the folder holds no
-    model, or a damaged one.
+    ``encoders`` are the user-defined modules, by view, and ``parameters`` the estimator's
+    parameters, which the saved ones must name. Raise StorageError if the folder holds no model, or
+    a damaged one, and InputError if ``encoders`` has something else than modules.
     """
-    manifest, parts = storage.read(folder, "model")
-    try:
-        schemas = {
-            view: ViewSchema(
-                _size(entry["n"]),
-                None if entry["row_shape"] is None else tuple(map(_size, entry["row_shape"])),
-                bool(entry["sparse"]),
+    for view, module in encoders.items():
+        if not isinstance(module, nn.Module):
+            raise InputError(
+                f"load: encoders: expected a torch.nn.Module for view {view!r}, got "
+                f"{type(module).__name__}"
             )
-            for view, entry in manifest["views"].items()
-        }
-        for view in encoders:
-            choose("view", view, schemas, f"{folder}: encoders", error=StorageError)
+
+    def load(manifest: dict[str, Any], parts: storage.Parts) -> Fitted:
+        saved = parse_manifest(manifest)
+        _check_registered(folder, "similarity", saved.similarity, SIMILARITIES)
+        _check_registered(folder, "family", saved.family, FAMILIES)
         choices = encoders_from_json(folder, manifest["views"], encoders)
-        K = _size(manifest["n_components"])
-        weights = storage.read_tensors(parts["weights.safetensors"])
-        _check_size(folder, choices, schemas, K, weights)
-        network = MultiViewEncoder(choices, schemas, K, manifest["similarity"])
+        settings = parameters_from_json(saved.parameters, choices, parameters)
+        weights = storage.read_tensors(storage.find_part(parts, "weights.safetensors"))
+        _check_size(choices, saved.schemas, saved.n_components, weights)
+        family = build_family(saved.family, [*saved.alpha])
+        network = MultiViewEncoder(
+            choices, saved.schemas, saved.n_components, saved.similarity, family=family
+        )
         _load_weights(folder, network, weights)
-        _check_finite(folder, network, choices)
+        _check_finite(network, choices, family)
         network.eval()
-        saved = {view: Embeddings.load(parts[_embeddings_file(view)]) for view in schemas}
-        for view, schema in schemas.items():
-            _check_vectors(folder, view, saved[view].vectors, (schema.n, K))
-        fitted = Fitted(
+        vectors = {
+            view: _read_vectors(parts, view, (schema.n, saved.n_components))
+            for view, schema in saved.schemas.items()
+        }
+        ids = {view: part.ids for view, part in vectors.items()}
+        sizes = {view: schema.n for view, schema in saved.schemas.items()}
+        links, labels = links_from_files(saved.background, parts, sizes)
+        given = saved.given_ids
+        return Fitted(
+            settings=settings,
             network=network,
             choices=choices,
-            schemas=schemas,
-            n_components=K,
-            embeddings={view: part.vectors for view, part in saved.items()},
-            ids={view: part.ids for view, part in saved.items()},
-            alpha={
-                (str(entry["pair"][0]), str(entry["pair"][1])): Alpha(
-                    -math.inf if entry["log_alpha"] is None else _number(entry["log_alpha"]),
-                    _number(entry["relative_error"]),
-                    _number(entry["weight"]),
-                )
-                for entry in manifest["alpha"]
-            },
-            history=History.from_records(manifest["history"]),
-            seed=int(manifest["seed"]),
-            tables=check_saved_tables(manifest.get("tables")),
+            schemas=saved.schemas,
+            n_components=saved.n_components,
+            embeddings={view: part.vectors for view, part in vectors.items()},
+            ids=ids,
+            given_ids=_guess_given(ids, saved.tables) if given is None else given,
+            alpha=saved.alpha,
+            history=saved.history,
+            seed=saved.seed,
+            tables=saved.tables,
+            links=links,
+            labels=labels,
         )
-        return parameters_from_json(manifest["parameters"], choices), fitted
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        raise StorageError(f"{folder}: damaged model: {one_line(error)}") from error
+
+    return storage.read(folder, "model", load)
 
 
-def read_consistently(folder: Path, read: Callable[[Path], T]) -> T:
-    """Return ``read(folder)``, with all files that ``read`` opens from the same save.
+def _check_registered(folder: Path, kind: str, name: str, known: Iterable[str]) -> None:
+    choose(kind, name, known, f"{folder}: call register_{kind} before load", error=StorageError)
 
-    ``read`` is called again if the model was saved while it ran. Raise StorageError if that
-    happens each of ``READS`` times.
-    """
-    for _ in range(READS):
-        before = _manifest(folder)
-        try:
-            result = read(folder)
-        except StorageError:
-            if _manifest(folder) == before:
-                raise
-            continue  # the new save has removed files of the old one
-        if _manifest(folder) == before:
-            return result
-    raise StorageError(
-        f"{folder}: the model changed during all {READS} attempts to read it; try again when no "
-        "process is saving it"
+
+def _guess_given(ids: Mapping[str, Ids], tables: Mapping[str, Any] | None) -> frozenset[str]:
+    """Return the views of a model of format 1 whose ids were given, not numbered from 0."""
+    return frozenset(
+        view
+        for view, names in ids.items()
+        if tables is not None
+        or names.dtype.kind not in "iu"
+        or not np.array_equal(names, np.arange(len(names)))
     )
 
 
-def _manifest(folder: Path) -> bytes | None:
-    path = folder / "model.json"
-    try:
-        return path.read_bytes() if path.is_file() else None  # reading a pipe would block
-    except OSError:
-        return None  # ``read`` raises StorageError with the reason
-
-
-def _size(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"expected a positive integer, got {short(value)}")
-    return value
-
-
-def _number(value: Any) -> float:
-    if not math.isfinite(number := float(value)):
-        raise ValueError(f"expected a finite number, got {value!r}")
-    return number
-
-
 def _check_size(
-    folder: Path,
     choices: Mapping[str, Choice],
     schemas: Mapping[str, ViewSchema],
     K: int,
     weights: Mapping[str, torch.Tensor],
 ) -> None:
-    """Raise StorageError if the encoders are larger than the weights file, before building them."""
+    """Raise DamagedValue if the encoders are larger than the weights file, before building them."""
     expected = 0
     for view, choice in choices.items():
         shape, n = schemas[view].row_shape, schemas[view].n
@@ -186,12 +160,11 @@ def _check_size(
             continue
         widths = [n if shape is None else math.prod(shape), K]
         if choice.kind == "mlp":
-            widths[1:1] = map(_size, choice.hidden_sizes or ())
+            widths[1:1] = choice.hidden_sizes or ()
         expected += sum(a * b for a, b in pairwise(widths))
     if expected > (stored := sum(tensor.numel() for tensor in weights.values())):
-        raise StorageError(
-            f"{folder}: damaged model: its encoders need at least {expected:,} weights, its file "
-            f"has {stored:,}"
+        raise DamagedValue(
+            f"its encoders need at least {expected:,} weights, its file has {stored:,}"
         )
 
 
@@ -200,32 +173,33 @@ def _load_weights(
 ) -> None:
     try:
         network.load_state_dict(weights)
-    except RuntimeError as error:
+    except RuntimeError as error:  # damage, or a user-defined module with other weights
         raise StorageError(
             f"{folder}: the weights do not fit the encoders: {one_line(error)}"
         ) from error
 
 
-def _check_finite(folder: Path, network: MultiViewEncoder, choices: Mapping[str, Choice]) -> None:
-    """Raise StorageError if weights are not finite. User-defined modules are not checked."""
+def _check_finite(
+    network: MultiViewEncoder, choices: Mapping[str, Choice], family: nn.Module
+) -> None:
+    """Raise DamagedValue if weights are not finite. User-defined modules are not checked."""
     checked = {
         view: network.encoder_of(view) for view, c in choices.items() if isinstance(c, EncoderSpec)
     }
-    for name, module in {**checked, "similarity": network.similarity}.items():
+    others = {"similarity": network.similarity, "family": family}
+    for name, module in {**checked, **others}.items():
         if not all(bool(tensor.isfinite().all()) for tensor in module.state_dict().values()):
-            raise StorageError(f"{folder}: damaged model: weights of {name!r} are not finite")
+            raise DamagedValue(f"weights of {name!r} are not finite")
 
 
-def _check_vectors(
-    folder: Path, view: str, vectors: NDArray[np.float32], shape: tuple[int, int]
-) -> None:
-    if vectors.shape != shape:
-        raise StorageError(
-            f"{folder}: damaged model: vectors of view {view!r}: expected shape {shape}, got "
-            f"{vectors.shape}"
+def _read_vectors(parts: storage.Parts, view: str, shape: tuple[int, int]) -> Embeddings:
+    """Return the vectors of a view; ``Embeddings.load`` checks that they are finite."""
+    saved = Embeddings.load(storage.find_part(parts, _embeddings_file(view)))
+    if saved.vectors.shape != shape:
+        raise DamagedValue(
+            f"vectors of view {view!r}: expected shape {shape}, got {saved.vectors.shape}"
         )
-    if not np.isfinite(vectors).all():
-        raise StorageError(f"{folder}: damaged model: vectors of view {view!r} are not finite")
+    return saved
 
 
 def _embeddings_file(view: str) -> str:

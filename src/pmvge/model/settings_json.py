@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ import torch
 from torch import nn
 
 from pmvge.encoders import Choice, EncoderSpec
-from pmvge.errors import StorageError
+from pmvge.errors import StorageError, choose, short
+from pmvge.model.json_values import NoneType, expect, get, size
+from pmvge.storage import DamagedValue
 
 
 def encoder_to_json(view: str, choices: Mapping[str, Choice]) -> dict[str, Any]:
@@ -28,9 +30,17 @@ def _import_path(module: nn.Module) -> str:
     return f"{type(module).__module__}.{type(module).__qualname__}"
 
 
-def _read_spec(spec: Mapping[str, Any]) -> EncoderSpec:
-    sizes = spec["hidden_sizes"]
-    return EncoderSpec(**{**spec, "hidden_sizes": None if sizes is None else tuple(sizes)})
+def _read_spec(saved: Any) -> EncoderSpec:
+    spec = dict(expect("spec", saved, dict))
+    for name in spec:
+        choose("setting", name, [f.name for f in fields(EncoderSpec)], "spec", error=DamagedValue)
+    sizes = expect("hidden_sizes", spec.get("hidden_sizes"), list, NoneType)
+    expect("shared_with", spec.get("shared_with"), str, NoneType)
+    return EncoderSpec(**spec | {"hidden_sizes": None if sizes is None else _sizes(sizes)})
+
+
+def _sizes(values: list[Any]) -> tuple[int, ...]:
+    return tuple(size("hidden_sizes", value) for value in values)
 
 
 def encoders_from_json(
@@ -38,21 +48,25 @@ def encoders_from_json(
 ) -> dict[str, Choice]:
     """Return the encoder choices of all views.
 
-    Raise StorageError if a view has a user-defined module that ``encoders`` lacks.
+    Raise StorageError if a view has a user-defined module that ``encoders`` lacks, or if
+    ``encoders`` has a view that the model lacks, and DamagedValue if a value is not valid.
     """
+    for view in encoders:
+        choose("view", view, views, f"{folder}: encoders", error=StorageError)
     choices: dict[str, Choice] = {}
     for view, entry in views.items():
-        saved = entry["encoder"]
+        saved = get(entry, "encoder", dict)
         if "spec" in saved:
             choices[view] = _read_spec(saved["spec"])
-        elif view in encoders or saved["same_as"] in encoders:
-            shared = encoders.get(saved["same_as"])
-            choices[view] = encoders[view] if shared is None else shared
-        else:
+            continue
+        owner, path = get(saved, "same_as", str), get(saved, "module", str)
+        module = encoders.get(owner, encoders.get(view))
+        if module is None:
             raise StorageError(
                 f"{folder}: the encoder of view {view!r} is a user-defined module, "
-                f"{saved['module']}; pass it as load(path, encoders={{{view!r}: module}})"
+                f"{path}; pass it as load(path, encoders={{{view!r}: module}})"
             )
+        choices[view] = module
     return choices
 
 
@@ -83,12 +97,22 @@ def _setting_to_json(value: Any) -> Any:
     return value
 
 
-def parameters_from_json(saved: dict[str, Any], choices: Mapping[str, Choice]) -> dict[str, Any]:
-    """Return the parameters that :func:`parameters_to_json` was given."""
+def parameters_from_json(
+    saved: dict[str, Any], choices: Mapping[str, Choice], known: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the parameters that :func:`parameters_to_json` was given.
+
+    ``known`` are the estimator's parameters with their default values, which count for parameters
+    that are newer than the file. Raise DamagedValue if a name is unknown or a value has the wrong
+    type.
+    """
+    for name in saved:
+        choose("parameter", name, known, error=DamagedValue)
     return {
+        **known,
         **saved,
-        "hidden_sizes": tuple(saved["hidden_sizes"]),
-        "encoder": _setting_from_json(saved["encoder"], None, choices),
+        "hidden_sizes": _sizes(get(saved, "hidden_sizes", list)),
+        "encoder": _setting_from_json(get(saved, "encoder", str, dict, NoneType), None, choices),
     }
 
 
@@ -98,11 +122,12 @@ def _setting_from_json(saved: Any, view: str | None, choices: Mapping[str, Choic
     if "views" in saved:
         return {
             name: _setting_from_json(setting, name, choices)
-            for name, setting in saved["views"].items()
+            for name, setting in get(saved, "views", dict).items()
         }
     if "spec" in saved:
         return _read_spec(saved["spec"])
-    if view is not None:
-        return choices[view]
-    modules = [choice for choice in choices.values() if isinstance(choice, nn.Module)]
+    named = choices.values() if view is None else [choices.get(view)]
+    modules = [choice for choice in named if isinstance(choice, nn.Module)]
+    if not modules:
+        raise DamagedValue(f"encoder: expected the setting of an encoder, got {short(saved)}")
     return modules[0]

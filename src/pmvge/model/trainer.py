@@ -16,7 +16,7 @@ from pmvge.distributed import SINGLE_PROCESS, Shards, World, combine_fingerprint
 from pmvge.encoders import MLP, Identity, LazyRows, Lookup, MultiViewEncoder, batch_norms
 from pmvge.errors import ParameterError
 from pmvge.graph import MultiViewGraph
-from pmvge.likelihoods import BlockObjective, PairObjective
+from pmvge.likelihoods import POISSON, BlockObjective, Family, PairObjective
 from pmvge.sampling import BatchStream, BlockSampler, PairSampler, prefetch_depth, row_gatherer
 from pmvge.training import (
     Checkpoints,
@@ -60,9 +60,12 @@ def make_trainer(
     objective: Any
     sampler: Any
     if settings["scheme"] == "block":
-        objective = BlockObjective(share, network.similarity)
+        family = _family(network)
+        objective = BlockObjective(graph, network.similarity, family)
         n_uniform = max(1, round(rate * B))
-        sampler = BlockSampler(share, n_links=B, n_uniform=n_uniform, rng=rng)
+        sampler = BlockSampler(
+            share, n_links=B, n_uniform=n_uniform, rng=rng, measure=family.measure
+        )
         drawn, n_entities = min(B, share.n_links), 2 * (B + n_uniform)
     else:
         objective = PairObjective(share, network.similarity)
@@ -90,6 +93,11 @@ def make_trainer(
             int(np.random.default_rng([seed, 5, *own]).integers(2**63))
         )
     return trainer
+
+
+def _family(network: MultiViewEncoder) -> Family:
+    """Return the likelihood family of a network; Poisson if it has none."""
+    return network.family if isinstance(network.family, Family) else POISSON
 
 
 def _lazy_modules(
@@ -129,7 +137,7 @@ def _has_unused_parameters(
     def optimized(module: nn.Module) -> set[int]:
         return {id(p) for p in module.parameters() if p.requires_grad} - lazy_weights
 
-    weights = optimized(network) - optimized(network.similarity)
+    weights = optimized(network) - optimized(network.similarity) - optimized(_family(network))
     used = (
         optimized(network.encoder_of(a)) | optimized(network.encoder_of(b)) for a, b in graph.links
     )
@@ -177,17 +185,19 @@ def _validator(
 ) -> Callable[[], float]:
     """Return a function that computes the gain on held-out links.
 
-    The gain is the profile likelihood per unit of weight, on blocks that are drawn once.
+    The gain is the log-likelihood per unit of measure over that of a constant model, each with its
+    best alpha, on blocks that are drawn once.
     """
-    rng = np.random.default_rng(seed)
+    rng, family = np.random.default_rng(seed), _family(network)
     size = VALIDATION_BLOCK
-    batches = list(BlockSampler(held, n_links=size, n_uniform=size, rng=rng).each_pair())
-    share = {pair: links.total / held.total_weight for pair, links in held.links.items()}
-    loss = EncodedLoss(network, BlockObjective(held, network.similarity), device)
+    sampler = BlockSampler(held, n_links=size, n_uniform=size, rng=rng, measure=family.measure)
+    batches = list(sampler.each_pair())
+    total = sum(batch.total for batch in batches)
+    loss = EncodedLoss(network, BlockObjective(held, network.similarity, family), device)
     gather = row_gatherer(held, device)
 
     def validate() -> float:
-        return -sum(share[batch.pair] * float(loss(gather(batch)).value) for batch in batches)
+        return -sum(batch.total / total * float(loss(gather(batch)).value) for batch in batches)
 
     return validate
 

@@ -64,7 +64,7 @@ def calibration(
         bins = np.clip((log_mu - low) / width, 0, FINE_BINS - 1).astype(np.int32)
         if data.training.within:  # count a pair of two sampled rows once
             bins[(chunk[:, None] >= np.arange(m)) & sampled] = FINE_BINS
-        mu = np.exp(np.minimum(log_mu, 700.0))
+        mu = data.family.expected_array(np.minimum(log_mu, 700.0))
         counts[:, 0] += np.bincount(bins.ravel(), minlength=FINE_BINS + 1)
         counts[:, 1] += np.bincount(bins.ravel(), mu.ravel(), FINE_BINS + 1)
         links = truth[chunk].tocoo()

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.graph import Links
-from pmvge.likelihoods import expected_weight
+from pmvge.graph import Links, find_ids
+from pmvge.model import PMvGE
 from pmvge.report.summary import PairData
-from pmvge.search import top_k
 
 QUERIES = 6  # examples of a view pair
 KNOWN, HELD_OUT, NEW = "training", "held out", "new"
@@ -36,27 +35,21 @@ class Example:
 
 
 def examples(
-    data: PairData, k: int, rng: np.random.Generator, *, queries: int = QUERIES
+    model: PMvGE, data: PairData, k: int, rng: np.random.Generator, *, queries: int = QUERIES
 ) -> list[Example]:
     """Return the k best partners of a few rows; rows with held-out links are preferred."""
-    query_rows = _queries(data, queries, rng)
-    within = data.training.within
-    at, product = top_k(data.query[query_rows], data.candidate, k + within)
-    mu = expected_weight(data.similarity.outer_array(product), data.log_alpha)
-    known = [_partners(data.training, int(i)) for i in query_rows]
-    held = [_partners(data.held_out, int(i)) for i in query_rows]
+    (a, b), rows = data.pair, _queries(data, queries, rng)
+    ids, mu = model.search(a, ids=model.ids_[a][rows], among=b, k=k, exclude="self")
+    at = find_ids(model.ids_[b], ids.ravel()).reshape(ids.shape)
     chosen = []
-    for row, i in enumerate(query_rows.tolist()):
+    for row, i in enumerate(rows.tolist()):
+        known, held = _partners(data.training, i), _partners(data.held_out, i)
         partners = [
-            Partner(
-                j,
-                weight,
-                KNOWN if j in known[row] else HELD_OUT if j in held[row] else NEW,
-            )
+            Partner(j, weight, KNOWN if j in known else HELD_OUT if j in held else NEW)
             for j, weight in zip(at[row].tolist(), mu[row].tolist(), strict=True)
-            if not (within and j == i)
+            if j >= 0
         ]
-        chosen.append(Example(i, len(known[row]), len(held[row]), partners[:k]))
+        chosen.append(Example(i, len(known), len(held), partners))
     return chosen
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pmvge.errors import InputError
-from pmvge.model import Background, PMvGE
+from pmvge.model import PMvGE
 from pmvge.pages import (
     Section,
     document,
@@ -21,17 +21,16 @@ from pmvge.report.sections.links import calibration, distributions, examples
 from pmvge.report.sections.scores import scores
 from pmvge.report.sections.space import space
 from pmvge.report.sections.training import training
-from pmvge.report.summary import PairData, check_model, evaluation_of, pair_data
+from pmvge.report.summary import PairData, evaluation_of, pair_data
 from pmvge.storage import replace_file
 
 __all__ = ["write_report"]
-NO_LINKS = "the report was written without the training links"
+NO_LINKS = "the model was saved without its training links"
 
 
 def write_report(
     path: str | Path,
     model: PMvGE,
-    background: Background | None = None,
     *,
     title: str | None = None,
     evaluation: Mapping[str, Any] | None = None,
@@ -40,8 +39,10 @@ def write_report(
 ) -> Path:
     """Write a report of a fitted model to one HTML file, and return its path.
 
-    The file contains everything and makes no network requests. The same model, background and
-    seed give the same file. An existing file is replaced atomically.
+    The file contains everything and makes no network requests. The same model and seed give the
+    same file. An existing file is replaced atomically. Sections that need links are left out if the
+    model was saved without them. The map is coloured by the labels of the model
+    (:meth:`PMvGE.label <pmvge.PMvGE.label>`).
 
     Parameters
     ----------
@@ -49,13 +50,11 @@ def write_report(
         Path of the HTML file. Missing folders are created.
     model
         A fitted model.
-    background
-        Links and labels of the training data. Without it, sections that need links are left out.
     title
         Heading of the page.
     evaluation
         ``{"pairs": {"view,view": {metric: value}}, "overall": {metric: value}}``; by default
-        computed from the held-out links of the background.
+        :meth:`PMvGE.evaluate <pmvge.PMvGE.evaluate>` of the held-out links.
     k
         Number of partners in each retrieval example.
     seed
@@ -66,7 +65,7 @@ def write_report(
     NotFitted
         If the model is not fitted.
     InputError
-        If ``k`` or ``seed`` is invalid, or the background does not match the model.
+        If ``k`` or ``seed`` is invalid.
     StorageError
         If the file cannot be written.
     """
@@ -74,31 +73,27 @@ def write_report(
         raise InputError(f"k: expected an integer >= 1, got {k!r}")
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"seed: expected an integer >= 0, got {seed!r}")
-    check_model(model, background)
-    pairs = pair_data(model, background) if background else []
-    results = evaluation
-    if results is None and background is not None:
-        results = evaluation_of(model, background)
-    sections = [training(model), space(model, background, seed)]
-    sections += _link_sections(model, background, pairs, k, seed)
-    sections += [scores(results, pairs), details(model, background)]
+    facts = model.describe()
+    pairs = pair_data(model)
+    results = evaluation_of(model) if evaluation is None else evaluation
+    sections = [training(model), space(model, seed)]
+    sections += _link_sections(model, pairs, k, seed)
+    sections += [scores(results, pairs), details(facts)]
     page = document(
         title or "PMvGE",
-        _summary(model, background),
+        _summary(facts),
         sections,
         kind="Model report",
-        tiles=_tiles(model, background, results),
+        tiles=_tiles(facts, results),
     )
     path = Path(path)
     replace_file(path, lambda partial: partial.write_bytes(page.encode()))
     return path
 
 
-def _link_sections(
-    model: PMvGE, background: Background | None, pairs: list[PairData], k: int, seed: int
-) -> list[Section]:
+def _link_sections(model: PMvGE, pairs: list[PairData], k: int, seed: int) -> list[Section]:
     """Return the sections that need links."""
-    if background is None:
+    if model.links_ is None:
         names = {
             "calibration": "Calibration",
             "distributions": "Degrees and similarities",
@@ -108,50 +103,49 @@ def _link_sections(
     return [
         calibration(pairs, seed),
         distributions(pairs, model.view_names_, seed),
-        examples(model, background, pairs, k, seed),
+        examples(model, pairs, k, seed),
     ]
 
 
-def _counts(model: PMvGE, background: Background | None) -> tuple[int, int, int]:
+def _counts(facts: Mapping[str, Any]) -> tuple[int, int, int]:
     """Return the numbers of entities, training links and held-out links."""
-    links = background.links.values() if background else ()
-    held = background.held_out.values() if background else ()
-    return sum(map(len, model.ids_.values())), sum(map(len, links)), sum(map(len, held))
+    links = facts["links"].values()
+    entities = sum(view["n"] for view in facts["views"].values())
+    return entities, sum(p["links"] for p in links), sum(p["held_out"] for p in links)
 
 
-def _summary(model: PMvGE, background: Background | None) -> str:
-    entities, links, held = _counts(model, background)
-    views = format_count(len(model.view_names_), "view")
+def _summary(facts: Mapping[str, Any]) -> str:
+    entities, links, held = _counts(facts)
+    views = format_count(len(facts["views"]), "view")
     parts = [f"{format_count(entities, 'entity')} in {views}"]
-    pairs = format_count(len(model.alpha_error_), "view pair")
-    if background:
+    pairs = format_count(len(facts["alpha"]), "view pair")
+    if facts["links"]:
         parts.append(f"{format_count(links, 'training link')} in {pairs}")
         if held:
             parts.append(f"{format_count(held, 'held-out link')}")
     else:
         parts.append(f"links in {pairs}")
     sentence = f"{', '.join(parts[:-1])} and {parts[-1]}."
-    sentence += f" Vectors have {format_count(model.n_components, 'dimension')}."
-    if len(model.history_):
-        sentence += f" Training took {format_duration(model.history_[-1].seconds)}."
+    sentence += f" Vectors have {format_count(facts['n_components'], 'dimension')}."
+    if facts["training"]["steps"]:
+        sentence += f" Training took {format_duration(facts['training']['seconds'])}."
     return sentence
 
 
-def _tiles(
-    model: PMvGE, background: Background | None, results: Mapping[str, Any] | None
-) -> list[tuple[str, str]]:
-    entities, links, held = _counts(model, background)
-    tiles = [("views", f"{len(model.view_names_):,}"), ("entities", f"{entities:,}")]
-    if background:
+def _tiles(facts: Mapping[str, Any], results: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    entities, links, held = _counts(facts)
+    trained = facts["training"]
+    tiles = [("views", f"{len(facts['views']):,}"), ("entities", f"{entities:,}")]
+    if facts["links"]:
         tiles.append(("training links", f"{links:,}"))
     if held:
         tiles.append(("held-out links", f"{held:,}"))
-    tiles.append(("dimensions", f"{model.n_components:,}"))
-    if len(model.history_):
-        tiles.append(("training time", format_duration(model.history_[-1].seconds)))
+    tiles.append(("dimensions", f"{facts['n_components']:,}"))
+    if trained["steps"]:
+        tiles.append(("training time", format_duration(trained["seconds"])))
     overall = (results or {}).get("overall") or {}
     if "roc_auc" in overall:
         tiles.append(("held-out AUC", format_number(overall["roc_auc"])))
-    elif model.history_.best:
-        tiles.append(("validation gain", format_number(model.history_.best.validation)))
+    elif trained["best_validation"] is not None:
+        tiles.append(("validation gain", format_number(trained["best_validation"])))
     return tiles

@@ -59,10 +59,12 @@ def evaluated(run, model, *flags):
 
 def test_the_json_has_the_documented_shape(run, model, held_out):
     results = evaluated(run, model, "--links", held_out)
-    assert set(results) == {"pairs", "overall"}
+    assert set(results) == {"pairs", "overall", "popularity"}
     assert set(results["pairs"]) == {"users,films"}
-    assert set(results["pairs"]["users,films"]) == {*COUNTS, *METRICS, "exposure"}
+    assert set(results["pairs"]["users,films"]) == {*COUNTS, *METRICS, "exposure", "in_training"}
     assert set(results["overall"]) == {*COUNTS, *METRICS}
+    assert set(results["popularity"]) == {"pairs", "overall", "meaning"}
+    assert set(results["popularity"]["overall"]) == {*COUNTS, *METRICS}
 
 
 def test_the_numbers_are_those_of_sklearn(run, model, held_out, truth, held):
@@ -71,9 +73,18 @@ def test_the_numbers_are_those_of_sklearn(run, model, held_out, truth, held):
     expected = by_hand(truth.g, exposure * truth.mu, held, truth.W == 0)
     assert 20 < expected["links"] < (held > 0).sum()
     assert results["overall"] == pytest.approx(expected, rel=1e-4)
+    both = int(np.count_nonzero((held > 0) & (truth.W > 0)))
     assert results["pairs"]["users,films"] == pytest.approx(
-        {**expected, "exposure": exposure}, rel=1e-4
+        {**expected, "exposure": exposure, "in_training": both}, rel=1e-4
     )
+    popular = np.outer(truth.W.sum(1), truth.W.sum(0)) / truth.W.sum()
+    found = results["popularity"]["overall"]
+    wanted = by_hand(np.log(popular), exposure * popular, held, truth.W == 0)
+    assert {key: found[key] for key in ("links", "pairs", "queries")} == {
+        key: wanted[key] for key in ("links", "pairs", "queries")
+    }
+    # Products of degrees are equal for some pairs: the brute-force ranking breaks ties otherwise.
+    assert found["roc_auc"] == pytest.approx(wanted["roc_auc"], abs=0.01)
 
 
 def test_include_known_scores_all_pairs(run, model, held_out, truth, held):
@@ -198,7 +209,7 @@ def test_links_of_the_training_are_left_out_with_a_note(run, model, held_out, he
     assert (
         "were in training" not in run("evaluate", model, "--links", held_out, "--include-known").err
     )
-    with pytest.raises(InputError, match=r"all .* were in training, .* --include-known"):
+    with pytest.raises(InputError, match=r"all .* were in training, .*--include-known"):
         run("evaluate", model, "--links", films / "ratings.csv")
 
 

@@ -6,11 +6,9 @@ import shutil
 import numpy as np
 import pytest
 
-import pmvge.model
 from pmvge import PMvGE
-from pmvge.cli.models import parse_settings
+from pmvge.cli.settings import parse_settings
 from pmvge.errors import ParameterError, TableError
-from pmvge.model import load_background
 from pmvge.tables import read_graph
 
 QUICK = ("--set", "max_steps=20", "--set", "n_components=8")
@@ -64,7 +62,7 @@ def test_options_of_flags_win_over_guesses(run, films, tmp_path):
     for options in (":weight=stars", ":weight=stars:aggregate=max", ":aggregate=count"):
         output = tmp_path / "model"
         run("fit", *view, "--links", links + options, "-o", output, *QUICK, "--validation", 0)
-        totals[options] = load_background(output).links["users", "films"].total
+        totals[options] = PMvGE.load(output).links_.training["users", "films"].total
     once = read_graph(films / "pmvge.toml").links["users", "films"].total
     assert totals[":weight=stars"] == 2 * once
     assert totals[":aggregate=count"] == 2 * (len(rows) - 1)
@@ -126,11 +124,18 @@ def test_fit_prints_the_model_folder_and_the_scores(run, films, tmp_path, read):
 
 def test_json_has_the_documented_shape(run, films, tmp_path):
     results = fitted(run, tmp_path, films / "pmvge.toml")
-    assert set(results) == {"model", "seconds", "steps", "pairs", "overall"}
+    assert set(results) == {
+        "model",
+        "seconds",
+        "steps",
+        "pairs",
+        "overall",
+        "popularity",
+    }
     assert results["model"] == str(tmp_path)
     assert results["steps"] == 20
     assert set(results["pairs"]) == {"users,films", "films,genre"}
-    held = load_background(tmp_path).held_out
+    held = PMvGE.load(tmp_path).links_.held_out
     assert results["pairs"]["users,films"]["links"] == len(held["users", "films"])
 
 
@@ -139,12 +144,33 @@ def test_a_tenth_of_the_links_is_held_out(run, films, tmp_path):
     for share in (None, 0.3):
         flags = () if share is None else ("--validation", share)
         fitted(run, tmp_path, films / "pmvge.toml", *flags)
-        kept = load_background(tmp_path)
+        kept = PMvGE.load(tmp_path).links_
         for pair, links in graph.links.items():
             assert len(kept.held_out[pair]) == round((share or 0.1) * len(links))
-            together = kept.links[pair].matrix() + kept.held_out[pair].matrix()
+            together = kept.training[pair].matrix() + kept.held_out[pair].matrix()
             assert (together != links.matrix()).nnz == 0
-            assert kept.links[pair].matrix().multiply(kept.held_out[pair].matrix()).nnz == 0
+            assert kept.training[pair].matrix().multiply(kept.held_out[pair].matrix()).nnz == 0
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+def test_the_library_gives_the_same_bits(run, tables, standardize):
+    path = tables / "pmvge.toml"
+    text = path.read_text()
+    if not standardize:
+        text = text.replace("[views.users]", "[views.users]\nstandardize = false")
+        assert "standardize" in text
+    path.write_text(text)
+    settings = {"n_components": 8, "max_steps": 20, "random_state": 5}
+    flags = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    run("fit", path, "-o", tables / "model", *flags, "--validation", 0.2)
+    by_command = PMvGE.load(tables / "model")
+    by_library = PMvGE(**settings, progress=False).fit(read_graph(path), hold_out=0.2)
+    for view, Y in by_library.embeddings_.items():
+        np.testing.assert_array_equal(by_command.embeddings_[view], Y)
+    assert by_command.log_alpha_ == by_library.log_alpha_
+    saved, used = (m.describe()["settings"] for m in (by_command, by_library))
+    other = {"progress", "checkpoint_dir"}
+    assert {k: saved[k] for k in saved.keys() - other} == {k: used[k] for k in used.keys() - other}
 
 
 def test_without_validation_all_links_are_trained_on(run, films, tmp_path):
@@ -153,10 +179,10 @@ def test_without_validation_all_links_are_trained_on(run, films, tmp_path):
     model = PMvGE.load(tmp_path)
     assert model.patience is None
     assert model.history_[-1].validation is None
-    kept = load_background(tmp_path)
+    kept = PMvGE.load(tmp_path).links_
     assert kept.held_out == {}
     graph = read_graph(films / "pmvge.toml")
-    assert {pair: links.total for pair, links in kept.links.items()} == {
+    assert {pair: links.total for pair, links in kept.training.items()} == {
         pair: links.total for pair, links in graph.links.items()
     }
     printed = run("fit", films / "pmvge.toml", "-o", tmp_path, *QUICK, "--validation", 0).out
@@ -266,10 +292,11 @@ def test_flags_win_over_the_project_file(run, tables):
     path.write_text(text + "max_steps = 3\nvalidation_fraction = 0.25\n")
     printed = run("fit", path, "-o", tables / "model", "--set", "n_components=6", "--json")
     assert json.loads(printed.out)["steps"] == 3
-    model, kept = PMvGE.load(tables / "model"), load_background(tables / "model")
+    model = PMvGE.load(tables / "model")
     assert (model.n_components, model.random_state) == (6, 3)
     genres = read_graph(path).links["films", "genre"]
-    assert len(kept.held_out["films", "genre"]) == round(0.25 * len(genres))
+    assert len(model.links_.held_out["films", "genre"]) == round(0.25 * len(genres))
+    assert model.validation_fraction == 0.25
 
 
 @pytest.mark.parametrize(
@@ -333,8 +360,7 @@ def plain(papers, tmp_path, run):
 def test_a_view_may_skip_standardisation(run, plain, papers, read, tmp_path):
     run("fit", plain, "-o", tmp_path / "model", *QUICK, "--set", "encoder=linear")
     model = PMvGE.load(tmp_path / "model")
-    assert model.encoder["papers"].standardize is False
-    assert model.encoder["papers"].kind == "linear"
+    assert model.encoder == "linear"
     rows = read(papers / "papers.csv")
     X = np.array([[float(row["x"]), float(row["y"])] for row in rows], np.float32)
     found = model.embed("papers", X)
@@ -344,8 +370,10 @@ def test_a_view_may_skip_standardisation(run, plain, papers, read, tmp_path):
 @pytest.mark.parametrize("encoder", ['{papers = "linear"}', "mlp"])
 def test_encoders_by_view_are_kept_without_standardisation(run, plain, tmp_path, encoder):
     run("fit", plain, "-o", tmp_path / "model", *QUICK, "--set", f"encoder={encoder}")
-    kind = PMvGE.load(tmp_path / "model").encoder["papers"].kind
-    assert kind == ("mlp" if encoder == "mlp" else "linear")
+    model = PMvGE.load(tmp_path / "model")
+    assert model.encoder == ("mlp" if encoder == "mlp" else {"papers": "linear"})
+    again = PMvGE(**model.get_params() | {"checkpoint_dir": None}).fit(read_graph(plain))
+    assert again.embeddings_["papers"].tobytes() == model.embeddings_["papers"].tobytes()
 
 
 def test_an_encoder_of_an_unknown_view_is_an_error(run, plain, tmp_path):
@@ -407,7 +435,7 @@ def test_an_interrupt_after_saving_says_so(run, films, tmp_path, monkeypatch):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pmvge.model, "evaluate_background", interrupted)
+    monkeypatch.setattr(PMvGE, "evaluate", interrupted)
     printed = run("fit", films / "pmvge.toml", "-o", tmp_path / "m", *QUICK, code=130)
     assert f"Stopped. The model is complete, in {tmp_path / 'm'}." in printed.err
     assert PMvGE.load(tmp_path / "m").n_components == 8

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from pmvge import PMvGE
-from pmvge.model import load_background
 
 
 def test_inspect_as_json(run, model, truth):
@@ -18,7 +17,7 @@ def test_inspect_as_json(run, model, truth):
     assert facts["alpha"]["users,films"]["alpha"] == pytest.approx(truth.alpha, rel=1e-5)
     assert facts["training"]["steps"] == 20
     assert facts["changed_settings"] == {"n_components": 8, "max_steps": 20, "random_state": 0}
-    held = load_background(model).held_out["users", "films"]
+    held = PMvGE.load(model).links_.held_out["users", "films"]
     links = facts["links"]["users,films"]
     assert links["held_out"] == len(held) == round(0.1 * (truth.W > 0).sum())
     assert links["links"] + links["held_out"] == (truth.W > 0).sum()
@@ -41,7 +40,7 @@ def test_inspect_prints_tables(run, model):
 
 
 def test_a_model_without_its_links_can_be_inspected(run, model, tmp_path):
-    PMvGE.load(model).save(tmp_path)
+    PMvGE.load(model).save(tmp_path, links=False)
     facts = json.loads(run("inspect", tmp_path, "--json").out)
     assert facts["links"] == {}
     assert set(facts["alpha"]) == {"users,films", "films,genre"}

@@ -36,7 +36,7 @@ def test_labels_come_from_any_table_with_the_ids(run, model, films, table, tmp_p
 
 
 def test_a_model_without_its_links_has_a_smaller_page(run, model, films, tmp_path):
-    PMvGE.load(model).save(tmp_path / "bare")
+    PMvGE.load(model).save(tmp_path / "bare", links=False)
     label = f"films={films / 'films.csv'}:year"
     printed = run("report", tmp_path / "bare", "-o", tmp_path / "r.html", "--label", label)
     assert "was saved without its links: the report will show less" in printed.err

@@ -6,10 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
-from pmvge import PMvGE
-from pmvge.cli import models
+from pmvge import PMvGE, storage
 from pmvge.errors import InputError, NotInductive, ParameterError
-from pmvge.model import load_background
 from pmvge.tables import rows_of
 
 
@@ -65,7 +63,7 @@ def test_exclude_known_leaves_out_exactly_the_linked(run, model, truth):
 
 
 def test_links_held_out_for_validation_are_known_too(run, model, truth):
-    _, held = load_background(model).of_pair("users", "films")
+    held = PMvGE.load(model).links_.held_out["users", "films"]
     row, column = int(held.rows[0]), int(held.cols[0])
     flags = ("--view", "users", "--id", truth.users[row], "--among", "films", "-k", 60, "--json")
     found = {film: known for film, _, known in partners(run("search", model, *flags)).popitem()[1]}
@@ -99,7 +97,7 @@ def test_rows_with_ids_of_the_training_are_linked_as_in_training(run, model, fil
 def test_similarity_ranks_pairs_that_were_never_observed(run, model, truth):
     with pytest.raises(
         InputError,
-        match=r"users and genre were not linked in training .* --by similarity ranks any",
+        match=r"'users' and 'genre' were not observed in training.*by='similarity' ranks any",
     ):
         run("search", model, "--view", "users", "--id", truth.users[0], "--among", "genre")
     flags = ("--view", "users", "--id", truth.users[0], "--among", "genre", "--by", "similarity")
@@ -183,18 +181,18 @@ def newer(run, films, tmp_path_factory):
 @pytest.fixture
 def save_between(own_model, newer, monkeypatch):
     """Save the newer model over the older one while that is read, up to ``times`` times."""
-    model, kept, saves = PMvGE.load(newer), load_background(newer), []
+    model, saves, read_tensors = PMvGE.load(newer), [], storage.read_tensors
 
     def begin(times):
-        def load(folder):
+        def read(path):
             if len(saves) < times:
-                saves.append(folder)
-                if len(saves) > 1:
-                    model.set_params(learning_rate=len(saves) / 100)  # every save differs
-                model.save(own_model, background=kept)
-            return load_background(folder)
+                saves.append(path)
+                if len(saves) > 1:  # every save differs
+                    model.label({"users": {"save": [len(saves)] * len(model.ids_["users"])}})
+                model.save(own_model)
+            return read_tensors(path)
 
-        monkeypatch.setattr(models, "load_background", load)
+        monkeypatch.setattr(storage, "read_tensors", read)
         return own_model
 
     return begin

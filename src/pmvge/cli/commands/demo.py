@@ -30,8 +30,7 @@ def demo(
 
     from pmvge.cli.digits import examples, links_table, names_table, score
     from pmvge.datasets import NAMES, load_digits
-    from pmvge.graph import hold_out_links
-    from pmvge.model import Background, PMvGE
+    from pmvge.model import PMvGE
     from pmvge.report import write_report
 
     train, test = load_digits(seed=seed)
@@ -39,15 +38,14 @@ def demo(
     console.rule("[bold]digits: four views of 1,797 handwritten scans")
     console.print(train.graph, highlight=False)
     started = time.perf_counter()
-    kept, held = hold_out_links(train.graph, 0.1, np.random.default_rng(seed))
-    model = PMvGE(n_components=32, random_state=seed).fit(kept, held)
+    model = PMvGE(n_components=32, random_state=seed).fit(train.graph)
     seconds = time.perf_counter() - started
     console.print(f"\nFitted in {seconds:.1f} s. {model.history_}", highlight=False)
     results = score(model, train, test)
     digits = {"digit": np.array(NAMES)[train.labels]}
     labels = dict.fromkeys(("image", "spectrum", "profile"), digits)
     labels["name"] = {"digit": np.array(NAMES)}
-    write_report(report, model, Background.of(kept, held, labels), title="Handwritten digits")
+    write_report(report, model.label(labels), title="Handwritten digits")
     if as_json:
         print_json({"seconds": seconds, **results, "report": str(report)})
         return

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from pmvge.cli.options import AsJson, Model, Strict
-from pmvge.cli.output import print_json, print_notes, results_table, visible
+from pmvge.cli.output import print_json, print_notes, print_results, visible
 from pmvge.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
@@ -51,13 +52,11 @@ def evaluate(
         raise ParameterError(
             f"--pair: expected at most one for each --links, got {len(pair)} for {len(links)}"
         )
-    from pmvge.cli.models import load, require_background
-    from pmvge.evaluation import evaluate_held_out
     from pmvge.graph import merge_links
+    from pmvge.model import PMvGE
     from pmvge.tables import read_links
 
-    loaded, background = load(model)
-    background = require_background(model, background)
+    loaded = PMvGE.load(model)
     held: dict[Pair, Links] = {}
     for number, table in enumerate(links):
         views = _view_pair(loaded, pair[number] if pair and number < len(pair) else None, table)
@@ -67,30 +66,14 @@ def evaluate(
             raise InputError(f"{joined}; --strict allows none")
         print_notes([str(joined)] if joined.dropped else [])
         held[views] = merge_links(found, held.get(views))
-    known = {}
-    for a, b in held:
-        trained, validation = background.of_pair(a, b)
-        if trained is not None:
-            known[a, b] = merge_links(trained, validation)
+    results = loaded.evaluate(held, k=k, include_known=include_known, exposure=exposure)
     if not include_known:
-        _report_overlap(held, known)
-    results = evaluate_held_out(
-        loaded.embeddings_,
-        {pair: loaded.log_alpha_of(*pair) for pair in held},
-        held,
-        known=None if include_known else known,
-        weights={
-            (a, b): loaded.alpha_weight_.get((a, b)) or loaded.alpha_weight_[b, a] for a, b in held
-        },
-        exposure=exposure,
-        similarity=loaded.similarity_,
-        k=k,
-    )
+        print_notes(_describe_overlap(results))
     if as_json:
         print_json(results)
         return
     console = Console(highlight=False)
-    console.print(results_table(results, "Held-out links"))
+    print_results(console, results, "Held-out links")
     for name, row in results["pairs"].items():
         line = f"{visible(name)}: {row['links']:,} links of {row['queries']:,} queries"
         if "sampled_queries" in row:
@@ -113,19 +96,10 @@ def _view_pair(model: PMvGE, text: str | None, table: str) -> Pair:
     raise InputError(f"--pair: no links of {text!r} in training: expected {listed}")
 
 
-def _report_overlap(held: dict[Pair, Links], known: dict[Pair, Links]) -> None:
-    """Print how many links were in training; raise InputError if all were."""
-    for (a, b), links in held.items():
-        both = int((links.matrix() > 0).multiply(known[a, b].matrix() > 0).sum())
-        both //= 1 + links.within
-        if not both:
-            continue
-        if both == len(links):
-            raise InputError(
-                f"links {a},{b}: all {both:,} were in training, so none is left to evaluate; pass "
-                "--include-known to evaluate them"
-            )
-        note = f"links {a},{b}: {both:,} of {len(links):,} were in training and are left out"
-        if both > len(links) / 2:
-            note += ", so E/O and deviance mean little"
-        print_notes([note])
+def _describe_overlap(results: dict[str, Any]) -> Iterator[str]:
+    """Yield a note for each view pair with links that were in training."""
+    for name, row in results["pairs"].items():
+        if both := row.get("in_training", 0):
+            total = row["links"] + both
+            note = f"links {name}: {both:,} of {total:,} were in training and are left out"
+            yield note + (", so E/O and deviance mean little" if both > total / 2 else "")

@@ -16,7 +16,7 @@ from pmvge.cli.output import (
     check_writable,
     print_json,
     print_notes,
-    results_table,
+    print_results,
     shell_quoted,
     visible_lines,
 )
@@ -53,25 +53,24 @@ def fit(
     --links users,films=ratings.csv:weight=stars -o model/
     """
     from pmvge import storage
-    from pmvge.cli.models import parse_settings
     from pmvge.cli.projects import describe_project, load_project
+    from pmvge.cli.settings import parse_settings
     from pmvge.cli.training import (
+        check_fraction,
         checkpoint_folder,
         describe_checkpoint,
         exit_on_interrupt,
-        pick_fraction,
         read_checkpoint_manifest,
         train,
     )
     from pmvge.distributed import is_first, rank_and_size
-    from pmvge.model import evaluate_background
     from pmvge.tables import read_tables, share_links
 
     first = is_first()  # of several processes, only the first prints and saves
     console = Console(quiet=as_json or not first, highlight=False)
     described = load_project(project, view, links)
     settings = parse_settings(set_ or [], described.model)
-    fraction = pick_fraction(settings, validation)
+    check_fraction(validation)
     if sharded:
         described = share_links(described, *rank_and_size())
     check_writable(output, folder=True)
@@ -88,28 +87,23 @@ def fit(
     # Without --resume, a checkpoint that is there already belongs to another fit.
     before = None if resume else read_checkpoint_manifest(checkpoint)
     with exit_on_interrupt(lambda: describe_checkpoint(checkpoint, before)):
-        model, background = train(tables, settings, fraction, resume, sharded=sharded)
+        model = train(tables, settings, hold_out=validation, resume=resume, sharded=sharded)
         if not first:
             return
-        model.save(output, background=background)
+        model.save(output)
     seconds = time.perf_counter() - started
     with exit_on_interrupt(lambda: f"The model is complete, in {output}."):
         if checkpoint == output / "checkpoint":  # the default; a folder named by --set stays
             storage.remove(checkpoint, "checkpoint")
-        results = evaluate_background(
-            model.embeddings_,
-            model.log_alpha_,
-            background,
-            weights=model.alpha_weight_,
-            similarity=model.similarity_,
-        )
+        results = {} if model.links_ is None else model.evaluate()
     if as_json:
         steps = model.history_[-1].step if len(model.history_) else 0
         print_json({"model": str(output), "seconds": seconds, "steps": steps, **results})
         return
     console.print(f"\nFitted in {seconds:.1f} s. {model.history_}", markup=False, soft_wrap=True)
-    if results["pairs"]:
-        console.print(results_table(results, "Held-out links (used for early stopping)"))
+    if results.get("pairs"):
+        early = "" if model.patience is None else " (used for early stopping)"
+        print_results(console, results, f"Held-out links{early}")
     name = shell_quoted(output)
     console.print(
         f"Model: {bold(output)}. Next: pmvge report {name}, pmvge search {name} --help",

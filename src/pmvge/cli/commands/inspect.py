@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -10,30 +10,15 @@ from rich.table import Table
 from pmvge.cli.options import AsJson, Model
 from pmvge.cli.output import bold, cell, print_json
 
-if TYPE_CHECKING:
-    from pmvge.model import PMvGE
-
 
 def inspect(model: Model, as_json: AsJson = False) -> None:
-    """Show a model's views, alpha, settings and training.
+    """Show a model's views, links, alpha, settings and training.
 
     Example: pmvge inspect model/
     """
-    from pmvge.cli.models import load
-    from pmvge.model import Background
+    from pmvge.model import PMvGE
 
-    loaded, background = load(model)
-    facts = loaded.describe()
-    kept = background or Background({})
-    facts["links"] = {
-        f"{a},{b}": {
-            "links": len(links),
-            "weight": links.total,
-            "held_out": len(kept.held_out.get((a, b), ())),
-        }
-        for (a, b), links in kept.links.items()
-    }
-    facts["tables"] = _column_kinds(loaded)
+    facts = PMvGE.load(model).describe()
     if as_json:
         print_json(facts)
         return
@@ -49,15 +34,6 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         markup=False,
         soft_wrap=True,
     )
-
-
-def _column_kinds(model: PMvGE) -> dict[str, dict[str, str]]:
-    """Return for each view how its columns are read: {view: {column: kind}}."""
-    found = {}
-    for view, entry in (model.tables_ or {"views": {}})["views"].items():
-        blocks = entry["recipe"]["blocks"] if entry["recipe"] else []
-        found[view] = {column: block["block"] for block in blocks for column in block["columns"]}
-    return found
 
 
 def _views_table(facts: dict[str, Any]) -> Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -37,26 +36,21 @@ def report(
     Example: pmvge report model/ -o report.html --label films=films.csv:year
     """
     check_writable(output, folder=False)
-    from pmvge.cli.models import load
-    from pmvge.model import Background
+    from pmvge.model import PMvGE
     from pmvge.report import write_report
     from pmvge.tables import read_labels
 
-    loaded, background = load(model)
-    if background is None:
+    loaded = PMvGE.load(model)
+    if loaded.links_ is None:
         print_notes([f"{model} was saved without its links: the report will show less"])
-    if label:
-        background = background or Background({})
-        labels = {view: dict(columns) for view, columns in background.labels.items()}
-        for flag in label:
-            view, equals, rest = flag.partition("=")
-            file, colon, column = rest.rpartition(":")
-            if not (equals and colon):
-                raise ParameterError(f"--label: expected VIEW=FILE:COLUMN, got {flag!r}")
-            values = read_labels(loaded.tables_, loaded.ids_, view, file, column)
-            labels.setdefault(view, {})[column] = values
-        background = replace(background, labels=labels)
-    write_report(output, loaded, background, title=title or model.resolve().name)
+    for flag in label or []:
+        view, equals, rest = flag.partition("=")
+        file, colon, column = rest.rpartition(":")
+        if not (equals and colon):
+            raise ParameterError(f"--label: expected VIEW=FILE:COLUMN, got {flag!r}")
+        values = read_labels(loaded.tables_, loaded.ids_, view, file, column)
+        loaded.label({view: {column: values}})
+    write_report(output, loaded, title=title or model.resolve().name)
     if as_json:
         print_json({"report": str(output), "bytes": output.stat().st_size})
         return

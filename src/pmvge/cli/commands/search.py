@@ -45,36 +45,35 @@ def search(
     choose("ranking", by, ("intensity", "similarity"), "--by")
     if bool(id_) == bool(rows):
         raise ParameterError("pass exactly one of --id and --rows")
-    from pmvge.cli.models import load, require_background
     from pmvge.cli.new_rows import describe_values
-    from pmvge.cli.partners import best_partners, check_linked, embed_new, find_known
+    from pmvge.cli.partners import best_partners, queries
+    from pmvge.model import PMvGE
 
-    loaded, background = load(model)
+    loaded = PMvGE.load(model)
     for name in (view, among):
         choose("view", name, loaded.view_names_, str(model), error=InputError)
-    if exclude_known:
-        require_background(model, background)
     if by == "intensity":
-        check_linked(loaded, view, among)
+        loaded.log_alpha_of(view, among)
     notes: Counter[tuple[str, str]] = Counter()
-    queries = embed_new(loaded, view, rows, notes) if rows else find_known(loaded, view, id_ or [])
+    results = []
+    for ids, X in queries(loaded, view, id_ or [], rows, notes):
+        results += best_partners(
+            loaded,
+            ids,
+            X,
+            view=view,
+            among=among,
+            k=k,
+            by=by,
+            exclude_known=exclude_known,
+        )
     print_notes(describe_values(view, notes))
-    results = best_partners(
-        loaded,
-        background,
-        queries,
-        view=view,
-        among=among,
-        k=k,
-        by=by,
-        exclude_known=exclude_known,
-    )
     if as_json:
         print_json({"view": view, "among": among, "by": by, "results": results})
         return
     score = "similarity" if by == "similarity" else "expected_weight"
     for result in results:
-        _print(result, f"{view} {result['id']}: best of {among}", score, background is not None)
+        _print(result, f"{view} {result['id']}: best of {among}", score, loaded.links_ is not None)
 
 
 def _print(result: dict[str, Any], title: str, score: str, links_known: bool) -> None:

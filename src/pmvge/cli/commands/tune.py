@@ -65,9 +65,10 @@ def tune(
     """
     from pmvge import storage
     from pmvge.checks import pick_seed
-    from pmvge.cli.models import parse_settings
     from pmvge.cli.projects import load_project
-    from pmvge.cli.training import encoders_for, pick_fraction, split_links
+    from pmvge.cli.settings import parse_settings
+    from pmvge.cli.training import check_fraction
+    from pmvge.model import split_links
     from pmvge.tables import project_text, read_tables
     from pmvge.tuning import SEARCHED
     from pmvge.tuning import tune as search
@@ -83,8 +84,10 @@ def tune(
     # Settings that are not searched stay, and so do encoders that are chosen by view.
     others = {k: v for k, v in before.items() if k not in SEARCHED or isinstance(v, Mapping)}
     fixed = parse_settings(set_ or [], others)
-    fraction = pick_fraction(fixed, validation)
-    if fraction == 0:
+    check_fraction(validation)
+    saved = fixed.pop("validation_fraction", 0.1)
+    fraction = saved if validation is None else validation
+    if fraction == 0 or fixed.get("patience", 1) is None:
         raise InputError(
             "trials are scored on held-out links: --validation must be above 0 and patience must "
             "be set"
@@ -109,10 +112,6 @@ def tune(
             soft_wrap=True,
         )
 
-    def prepare(settings: dict[str, Any]) -> dict[str, Any]:
-        chosen = encoders_for(tables.project, tables.graph, settings.get("encoder", "mlp"))
-        return {**settings, "encoder": chosen}
-
     try:
         tuned = search(
             kept,
@@ -122,7 +121,6 @@ def tune(
             minutes=minutes,
             fixed=fixed,
             seed=seed,
-            prepare=prepare,
             on_trial=print_trial,
             on_note=lambda note: print_notes([note]),
         )

@@ -2,48 +2,58 @@
 
 from __future__ import annotations
 
-from pmvge.model import Background, PMvGE
+from collections.abc import Mapping
+from typing import Any
+
 from pmvge.pages import Section, escape_html, format_number, pair_name, table, user_text
-from pmvge.report import summary
+from pmvge.report.summary import format_setting
 
 
-def details(model: PMvGE, background: Background | None) -> Section:
-    """Return the section on alpha, encoders and parameters."""
-    head, alphas = ["view pair", "alpha", "error of alpha"], []
-    parts = [part for part in (background.links, background.held_out) if part] if background else []
-    for name in ("", "held-out ")[: len(parts)]:
-        head += [f"{name}links", f"{name}weight"]
-    for (a, b), error in model.alpha_error_.items():
-        i, j = model.view_names_.index(a), model.view_names_.index(b)
-        row = [pair_name((a, b)), format_number(float(model.alpha_[i, j]))]
-        row.append(f"± {error:.2%}" if error else "exact")
-        for part in parts:
-            links = part.get((a, b))
-            row += ["–", "–"] if links is None else [f"{len(links):,}", format_number(links.total)]
-        alphas.append(row)
+def details(facts: Mapping[str, Any]) -> Section:
+    """Return the section on alpha, encoders and parameters, from a model's description."""
     views = [
         [
-            user_text(row["view"], 40),
-            escape_html(row["encoder"]),
-            escape_html(row["features"]),
-            row["entities"],
+            user_text(view, 40),
+            escape_html(f"{entry['encoder']} → {facts['n_components']}"),
+            escape_html(entry["features"]),
+            f"{entry['n']:,}",
         ]
-        for row in summary.encoders(model)
+        for view, entry in facts["views"].items()
     ]
     settings = "".join(
-        f'<div class="{"changed" if changed else ""}"><dt>{escape_html(name)}</dt>'
-        f"<dd>{escape_html(value, 120)}</dd></div>"
-        for name, value, changed in summary.settings(model)
+        f'<div class="{"changed" if name in facts["changed_settings"] else ""}">'
+        f"<dt>{escape_html(name)}</dt><dd>{escape_html(format_setting(value), 120)}</dd></div>"
+        for name, value in facts["settings"].items()
     )
     body = (
-        f'<h3>View pairs</h3><div class="card">{table(head, alphas)}</div>'
+        f'<h3>View pairs</h3><div class="card">{_alpha_table(facts)}</div>'
         f'<h3>Views and their encoders</h3><div class="card">'
         f"{table(['view', 'encoder', 'features', 'entities'], views, text_columns=2)}</div>"
         '<h3>Parameters</h3><p class="lead">Highlighted values differ from the default.</p>'
         f'<div class="card"><dl class="settings">{settings}</dl></div>'
     )
     lead = (
-        "The expected weight of a pair is <i>alpha</i> · exp(<i>g</i>), where the similarity "
-        "<i>g</i> is the inner product of the two vectors."
+        "The expected weight of a pair is <i>alpha</i> · exp(<i>g</i>), where <i>g</i> is the "
+        f"{escape_html(facts['similarity'])} similarity of the two vectors. Weights have the "
+        f"distribution {escape_html(facts['family'])}."
     )
     return Section("details", "The model in detail", lead, body, "Details")
+
+
+def _alpha_table(facts: Mapping[str, Any]) -> str:
+    """Return the table of view pairs: alpha, its error, and the links if they are known."""
+    links = facts["links"]
+    held = any(entry["held_out"] for entry in links.values())
+    head = ["view pair", "alpha", "error of alpha"]
+    head += ["links", "weight"] * bool(links) + ["held-out links", "held-out weight"] * held
+    rows = []
+    for pair, entry in facts["alpha"].items():
+        error = entry["relative_error"]
+        row = [pair_name(entry["pair"]), format_number(entry["alpha"])]
+        row.append(f"± {error:.2%}" if error else "exact")
+        if links:
+            row += [f"{links[pair]['links']:,}", format_number(links[pair]["weight"])]
+        if held:
+            row += [f"{links[pair]['held_out']:,}", format_number(links[pair]["held_out_weight"])]
+        rows.append(row)
+    return table(head, rows)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pmvge.model import Background, PMvGE
+from pmvge.model import PMvGE
 from pmvge.pages import (
     HELD_OUT,
     TRAINING,
@@ -110,15 +110,13 @@ def _unlinked(side: comparison.Degrees) -> str:
     return f" ({side.n_unlinked:,} of {side.n_entities:,} without links)"
 
 
-def examples(
-    model: PMvGE, background: Background | None, pairs: Sequence[PairData], k: int, seed: int
-) -> Section:
+def examples(model: PMvGE, pairs: Sequence[PairData], k: int, seed: int) -> Section:
     """Return the section with the best partners of a few entities."""
     title = "Retrieval examples"
     usable = [part for part in pairs if part.known]
     if not usable:
         return skipped_section("examples", title, "no view pair has links")
-    labels = background.labels if background else {}
+    labels = model.labels_
 
     def named(view: str, at: int) -> str:
         name = model.ids_[view][at]
@@ -130,8 +128,8 @@ def examples(
     groups = []
     for index, part in enumerate(usable[:MAX_PANELS]):
         a, b = part.pair
-        cards = []
-        for example in retrieval.examples(part, k, np.random.default_rng([seed, 5, index])):
+        cards, rng = [], np.random.default_rng([seed, 5, index])
+        for example in retrieval.examples(model, part, k, rng):
             rows = "".join(
                 f'<tr><td>{rank}</td><td>{named(b, partner.position)}</td><td class="n">'
                 f"{format_number(partner.expected)}</td>"

@@ -22,6 +22,7 @@ EXPLAINED = {
     "sampled_queries": "queries that were sampled, where there are too many to use all",
     "pairs": "pairs of entities that were scored: all without a training link",
     "observed": "total weight of the held-out links",
+    "in_training": "links of the evaluated table that were in training and are left out",
     "exposure": "expected held-out weight of a pair whose expected weight is 1",
     "roc_auc": "probability that a held-out link has a larger expected weight than a pair "
     "without a link; 0.5 is random",
@@ -29,10 +30,12 @@ EXPLAINED = {
     "recall": "share of an entity’s held-out partners among its first {k}; 1 is best",
     "ndcg": "as recall, with more weight on the first ranks; 1 is best",
     "poisson_deviance": "deviation of observed from expected weights; lower is better",
+    "deviance": "deviation of observed from expected weights; lower is better",
     "expected_over_observed": "total expected over total observed weight of the scored pairs; "
     "below 1 if each link is either in training or held out, because pairs with training links, "
     "which have the largest expected weights, are not scored",
 }
+COUNTS = ("links", "queries", "sampled_queries", "pairs", "observed")  # alike for all rows
 SHORT = {
     "roc_auc": "ROC AUC",
     "average_precision": "avg. precision",
@@ -56,18 +59,30 @@ def scores(results: Mapping[str, Any] | None, pairs: Sequence[PairData]) -> Sect
     def row(name: str, values: Mapping[str, Any]) -> list[str]:
         return [name, *(escape_html(_value(c, values[c])) if c in values else "–" for c in columns)]
 
-    rows = [row(pair_names.get(name, user_text(name)), values) for name, values in by_pair.items()]
+    popular = results.get("popularity") or {"pairs": {}}
+    lines = [
+        ("", pair_names.get(name, user_text(name)), values, popular["pairs"].get(name))
+        for name, values in by_pair.items()
+    ]
     if total:
-        rows.append(row("overall", total))
+        lines.append(("total", "overall", total, popular.get("overall")))
+    rows, row_classes = [], []
+    for row_class, name, values, rival in lines:
+        rows.append(row(name, values))
+        row_classes.append(row_class)
+        if rival:
+            rows.append(row("popularity", {c: v for c, v in rival.items() if c not in COUNTS}))
+            row_classes.append("rival")
     explained = "".join(
         f"<dt>{escape_html(_short(name))}</dt><dd>{_explanation(name)}</dd>"
         for name in columns
         if _explanation(name)
     )
     head = ["view pair", *(escape_html(_short(name)) for name in columns)]
-    row_classes = [""] * len(by_pair) + (["total"] if total else [])
     body = table(head, rows, row_classes=row_classes)
     lead = "Held-out links, compared with all pairs without a training link."
+    if popular["pairs"]:
+        lead += f" {escape_html(popular.get('meaning', ''))}"
     return Section(
         "evaluation",
         title,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pmvge.model import Background, PMvGE
+from pmvge.model import PMvGE
 from pmvge.pages import (
     GREY,
     HUES,
@@ -19,9 +19,9 @@ from pmvge.report import figures
 from pmvge.report.space import Coloring, draw_map
 
 
-def space(model: PMvGE, background: Background | None, seed: int) -> Section:
+def space(model: PMvGE, seed: int) -> Section:
     """Return the section with the map of all vectors and its controls."""
-    labels = background.labels if background else {}
+    labels = model.labels_
     drawn = draw_map(model.embeddings_, labels, seed=seed)
     colorings = [
         {

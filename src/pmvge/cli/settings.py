@@ -1,29 +1,13 @@
-"""Saved models with their links, and the settings of new ones."""
+"""The settings of a model, from a project file and ``--set``."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
-from pmvge.errors import InputError, ParameterError, choose
-from pmvge.model import Background, PMvGE, check_parameters, load_background, read_consistently
-
-
-def load(folder: Path) -> tuple[PMvGE, Background | None]:
-    """Return a model and its background (None if it was saved without), both of one save."""
-    return read_consistently(folder, lambda path: (PMvGE.load(path), load_background(path)))
-
-
-def require_background(folder: Path, background: Background | None) -> Background:
-    """Return the background; raise InputError if the model was saved without it."""
-    if background is None:
-        raise InputError(
-            f"{folder}: the model was saved without its links, which this command needs: fit it "
-            "with 'pmvge fit', or save it with background=Background.of(graph)"
-        )
-    return background
+from pmvge.errors import ParameterError, choose
+from pmvge.model import PMvGE, check_parameters
 
 
 def parse_settings(flags: Iterable[str], base: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,108 @@
+"""Parse the manifest of a model into typed values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pmvge.encoders import ViewSchema
+from pmvge.errors import choose, one_line, short
+from pmvge.graph import Pair
+from pmvge.model.fitted import Alpha
+from pmvge.model.json_values import NoneType, expect, get, number, size, strings
+from pmvge.storage import DamagedValue
+from pmvge.tables import check_saved_tables
+from pmvge.training import History
+
+MAX_SEED_DIGITS = 20  # seeds are below 2^64
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """The values of ``model.json``, checked one by one."""
+
+    parameters: dict[str, Any]
+    n_components: int
+    similarity: str
+    family: str
+    seed: int
+    schemas: dict[str, ViewSchema]
+    given_ids: frozenset[str] | None  # None: format 1 does not say
+    alpha: dict[Pair, Alpha]
+    history: History
+    tables: Mapping[str, Any] | None
+    background: dict[str, Any] | None  # links and labels
+
+
+def parse_manifest(manifest: dict[str, Any]) -> SavedModel:
+    """Return the values of a model's manifest.
+
+    Encoders and parameters are left to :mod:`pmvge.model.settings_json`, links and labels to
+    :mod:`pmvge.model.links_files`. Raise DamagedValue if a value is missing or not valid.
+    """
+    schemas = {view: _schema(view, entry) for view, entry in get(manifest, "views", dict).items()}
+    return SavedModel(
+        parameters=get(manifest, "parameters", dict),
+        n_components=size("n_components", get(manifest, "n_components")),
+        similarity=get(manifest, "similarity", str),
+        family=expect("family", manifest.get("family", "poisson"), str),
+        seed=_seed(get(manifest, "seed", str)),
+        schemas=schemas,
+        given_ids=_given_ids(manifest, schemas),
+        alpha=dict(_alpha(entry, schemas) for entry in get(manifest, "alpha", list)),
+        history=_history(get(manifest, "history", list)),
+        tables=_tables(manifest.get("tables")),
+        background=expect("background", manifest.get("background"), dict, NoneType),
+    )
+
+
+def _schema(view: str, entry: Any) -> ViewSchema:
+    if any("\ud800" <= letter <= "\udfff" for letter in view):
+        raise DamagedValue(f"expected a view's name in Unicode, got {short(view)}")
+    shape = get(entry, "row_shape", list, NoneType)
+    if shape is not None:
+        shape = tuple(size("row_shape", n) for n in shape)
+        if math.prod(shape) >= 2**63:
+            raise DamagedValue(f"row_shape: expected fewer than 2^63 columns, got {short(shape)}")
+    return ViewSchema(size("n", get(entry, "n")), shape, get(entry, "sparse", bool))
+
+
+def _seed(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= MAX_SEED_DIGITS):
+        raise DamagedValue(f"seed: expected a number, got {short(text)}")
+    return int(text)
+
+
+def _given_ids(
+    manifest: dict[str, Any], schemas: Mapping[str, ViewSchema]
+) -> frozenset[str] | None:
+    if "given_ids" not in manifest:
+        return None
+    views = strings("given_ids", manifest["given_ids"])
+    return frozenset(choose("view", v, schemas, "given_ids", error=DamagedValue) for v in views)
+
+
+def _alpha(entry: Any, schemas: Mapping[str, ViewSchema]) -> tuple[Pair, Alpha]:
+    a, b = strings("pair", get(entry, "pair"), 2)
+    for view in (a, b):
+        choose("view", view, schemas, "alpha", error=DamagedValue)
+    log_alpha = get(entry, "log_alpha")
+    error, weight = (number(key, get(entry, key)) for key in ("relative_error", "weight"))
+    value = -math.inf if log_alpha is None else number("log_alpha", log_alpha)
+    return (a, b), Alpha(value, error, weight)
+
+
+def _history(records: list[Any]) -> History:
+    try:
+        return History.from_records(records)
+    except TypeError as error:
+        raise DamagedValue(f"history: {one_line(error)}") from error
+
+
+def _tables(tables: Any) -> Mapping[str, Any] | None:
+    try:
+        return check_saved_tables(tables)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise DamagedValue(f"tables: {one_line(error)}") from error
