@@ -6,7 +6,6 @@ from sklearn.metrics import average_precision_score, mean_poisson_deviance, roc_
 
 from pmvge.evaluation import evaluate_held_out
 from pmvge.graph import canonical
-from pmvge.model import Background, evaluate_background
 
 SIZES = {"a": 30, "b": 20}
 PAIRS = (("a", "b"), ("a", "a"))
@@ -110,16 +109,3 @@ def test_pairs_without_held_out_links_are_skipped(world):
     assert list(results["pairs"]) == ["a,b"]
     nothing = evaluate_held_out(Y, log_alpha, {}, weights={})
     assert nothing == {"pairs": {}, "overall": {}}
-
-
-def test_evaluation_from_a_background(world):
-    """Alpha was computed from all links, training and held-out."""
-    Y, log_alpha, trained, held = world
-    only = {pair: np.where(trained[pair] > 0, 0, W) for pair, W in held.items()}
-    background = Background(as_links(trained), as_links(only))
-    results = evaluate_background(Y, log_alpha, background, k=3)
-    for pair in PAIRS:
-        share = total(only, pair) / (total(only, pair) + total(trained, pair))
-        expected = by_hand((Y, log_alpha, trained, only), pair, trained[pair] == 0, share)
-        check(results["pairs"][",".join(pair)], {**expected, "exposure": share})
-    assert "recall@3" in results["overall"]

@@ -11,7 +11,7 @@ import torch
 
 from pmvge import MultiViewGraph
 from pmvge.likelihoods import BlockObjective, PairObjective, log_partition, profile_log_likelihood
-from pmvge.likelihoods.block import log_block_partition
+from pmvge.likelihoods.block_partition import log_block_partition
 from pmvge.sampling import BlockSampler, PairSampler
 
 PAIRS = {

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pmvge import MultiViewGraph
 from pmvge.likelihoods import (
+    exact,
     graph_log_partitions,
     intensity,
     log_alpha_hat,
@@ -24,7 +25,7 @@ from pmvge.likelihoods import (
     profile_log_likelihood,
 )
 from pmvge.likelihoods.partition import estimate_log_partition
-from pmvge.likelihoods.poisson import link_similarity
+from pmvge.likelihoods.terms import link_similarity
 from pmvge.sampling import BlockSampler
 
 ALPHA = {("a", "a"): 0.3, ("a", "b"): 0.7, ("b", "c"): 1.9}
@@ -328,7 +329,7 @@ def progress_of(work) -> list[tuple[int, int]]:
 )
 def test_progress_increases_to_the_total(work, monkeypatch):
     small = partial(partition.log_partition, tile=2)
-    for module in (partition, poisson):
+    for module in (partition, poisson, exact):
         monkeypatch.setattr(module, "log_partition", small)
     graph, Y = graph_and_embeddings(0)
     calls = progress_of(lambda on_progress: work(graph, Y, on_progress))

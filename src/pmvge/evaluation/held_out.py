@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pmvge.evaluation.ranking import evaluate_links
 from pmvge.graph import Links, Pair
+from pmvge.likelihoods import POISSON, Family
 from pmvge.similarities import INNER, Similarity
 
 Results = dict[str, dict[str, Any]]  # {"pairs": {"users,films": {...}}, "overall": {...}}
@@ -20,6 +21,7 @@ MEAN_WEIGHTS = {
     "recall": "queries",
     "ndcg": "queries",
     "poisson_deviance": "pairs",
+    "deviance": "pairs",
     "expected_over_observed": "observed",
 }
 
@@ -33,6 +35,7 @@ def evaluate_held_out(
     weights: Mapping[Pair, float],
     exposure: float | None = None,
     similarity: Similarity = INNER,
+    family: Family = POISSON,
     k: int = 10,
     max_pairs: int = 10**8,
 ) -> Results:
@@ -54,7 +57,7 @@ def evaluate_held_out(
         Held-out weight per unit of expected weight. By default the total held-out weight (with
         links that are also in ``known``) divided by the total weight that alpha was computed from:
         a random part of a Poisson number of events has this share of every expected weight.
-    similarity, k, max_pairs
+    similarity, family, k, max_pairs
         See :func:`~pmvge.evaluation.ranking.evaluate_links`.
 
     Returns
@@ -84,6 +87,8 @@ def evaluate_held_out(
             known=seen,
             exposure=share,
             similarity=similarity,
+            family=family,
+            pair=(a, b),
             k=k,
             max_pairs=max_pairs,
         )
@@ -97,7 +102,7 @@ def overall(pairs: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     """Return the combined results of several view pairs: sums of counts, and means of metrics.
 
     ``roc_auc`` and ``average_precision`` are weighted by links, ``recall`` and ``ndcg`` by queries,
-    and ``poisson_deviance`` by pairs; ``expected_over_observed`` is a ratio of totals. NaNs are
+    and deviances by pairs; ``expected_over_observed`` is a ratio of totals. NaNs are
     skipped.
     """
     names = list(dict.fromkeys(name for results in pairs.values() for name in results))

@@ -1,12 +1,12 @@
 r"""Ranking of held-out links among all candidate pairs of a view pair.
 
-Row i of Y is a query and row j of Y' a candidate. The score of a pair is
-:math:`g_{ij} = \langle y_i, y'_j \rangle`, its expected weight
-:math:`\mu_{ij} = \text{exposure} \cdot \alpha \exp g_{ij}`. The evaluated pairs J are all (i, j)
-that have no training link and, within a view, i != j. Scores are computed for a few queries at a
-time and never stored for all pairs. A first pass computes the scores of the held-out links, their
-ranks among the candidates of their query, and :math:`\sum_J \mu`; a second one counts the unlinked
-pairs that score above each link.
+Row i of Y is a query and row j of Y' a candidate. The score of a pair is its similarity
+:math:`g_{ij}`, its expected weight :math:`\mu_{ij}` that of
+:math:`\eta_{ij} = \log(\text{exposure} \cdot \alpha) + g_{ij}`. The evaluated pairs J are all
+(i, j) that have no training link and, within a view, i != j. Scores are computed for a few queries
+at a time and never stored for all pairs. A first pass computes the scores of the held-out links,
+their ranks among the candidates of their query, and :math:`\sum_J \mu`; a second one counts the
+unlinked pairs that score above each link.
 
 Ties are broken at random, and metrics are expectations over that order. If G candidates of a query
 score higher than one of its links, and E the same (the link included), then
@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pmvge.errors import InputError
-from pmvge.graph import Links
+from pmvge.graph import Links, Pair
+from pmvge.likelihoods import POISSON, Family
 from pmvge.similarities import INNER, Similarity
 
 MAX_SCORES = 1 << 22  # scores held at once; more are not faster
@@ -44,6 +45,8 @@ def evaluate_links(
     known: Links | None = None,
     exposure: float = 1.0,
     similarity: Similarity = INNER,
+    family: Family = POISSON,
+    pair: Pair = ("", ""),
     k: int = 10,
     max_pairs: int = 10**8,
     seed: int = 0,
@@ -52,10 +55,10 @@ def evaluate_links(
 
     The metrics are over all pairs that are not in ``known``. ``roc_auc`` and ``average_precision``
     separate held-out links from all other pairs. ``recall@k`` and ``ndcg@k`` (gains are weights)
-    are means over the queries that have held-out links. ``poisson_deviance`` is a mean over pairs,
-    ``expected_over_observed`` a ratio of totals. ``links``, ``queries`` and ``pairs`` are the
-    numbers of held-out links, of queries with held-out links and of pairs that were evaluated;
-    ``observed`` is the held-out weight among them.
+    are means over the queries that have held-out links. ``poisson_deviance`` (``deviance`` for
+    other families) is a mean over pairs, ``expected_over_observed`` a ratio of totals. ``links``,
+    ``queries`` and ``pairs`` are the numbers of held-out links, of queries with held-out links
+    and of pairs that were evaluated; ``observed`` is the held-out weight among them.
 
     Within a view both ends of a link are queries, and each unordered pair is evaluated once.
 
@@ -71,6 +74,9 @@ def evaluate_links(
         held out.
     similarity
         The similarity of the model; the inner product by default.
+    family, pair
+        The likelihood family of the model, and the view pair, which a family that has parameters
+        for each view pair needs.
     k
         Length of the ranked lists for recall and nDCG.
     max_pairs, seed
@@ -107,13 +113,13 @@ def evaluate_links(
         once=held_out.within and not sampled,
     )
     log_scale = log_alpha + math.log(exposure)
-    g, above, equal, expected = _rank_links(evaluated, log_scale)
+    g, above, equal, at_zero, expected = _rank_links(evaluated, log_scale, family, pair)
     w = evaluated.truth.data
     share = 2 if evaluated.once else 1  # the first pass counts each pair in both orders
     n_pairs = evaluated.count()
-    # Computed from log mu, which is finite even where mu overflows.
-    with np.errstate(over="ignore"):
-        at_links = float(np.sum(w * (np.log(w) - (log_scale + g)) - w))
+    with torch.no_grad(), np.errstate(over="ignore"):
+        eta = torch.from_numpy(log_scale + g)
+        at_links = float(np.sum(family.link_deviance(torch.from_numpy(w), eta, pair).numpy()))
     results = {
         "links": len(w) // share,
         "queries": int(np.count_nonzero(np.diff(evaluated.truth.indptr))),
@@ -121,7 +127,7 @@ def evaluate_links(
         "observed": float(w.sum()) / share,
         **_over_all_pairs(evaluated, g),
         **_over_queries(evaluated.truth, above, equal, min(k, m), f"@{k}"),
-        "poisson_deviance": 2 * (at_links + expected) / n_pairs,
+        family.deviance_name: (at_links - 2 * at_zero) / n_pairs,
         "expected_over_observed": expected / float(w.sum()),
     }
     return results | ({"sampled_queries": len(rows)} if sampled else {})
@@ -177,11 +183,15 @@ def _draw(truth: sparse.csr_array, size: int, seed: int) -> NDArray[np.int64]:
     return np.sort(rows)
 
 
-def _rank_links(evaluated: _EvaluatedPairs, log_scale: float) -> tuple[Array, Array, Array, float]:
-    r"""Return g, G and E of each held-out link, in float64, and :math:`\sum_J \mu`."""
-    scores, higher, same, expected = [], [], [], 0.0
+def _rank_links(
+    evaluated: _EvaluatedPairs, log_scale: float, family: Family, pair: Pair
+) -> tuple[Array, Array, Array, float, float]:
+    r"""Return g, G and E of each held-out link, in float64, and the sums of zero and mu over J."""
+    scores, higher, same, at_zero, expected = [], [], [], 0.0, 0.0
     for part, g in evaluated.tiles():
-        expected += float(g.double().add_(log_scale).exp_().sum())
+        with torch.no_grad():
+            sums = family.sums(g.double().add_(log_scale), pair)
+        at_zero, expected = at_zero + sums[0], expected + sums[1]
         truth = evaluated.truth[part]
         if truth.nnz == 0:
             continue
@@ -200,7 +210,7 @@ def _rank_links(evaluated: _EvaluatedPairs, log_scale: float) -> tuple[Array, Ar
         higher.append(above[row, rank])
         same.append(equal[row, rank])
     link_scores, G, E = (torch.cat(parts).double().numpy() for parts in (scores, higher, same))
-    return link_scores, G, E, expected
+    return link_scores, G, E, at_zero, expected
 
 
 def _count(values: torch.Tensor, levels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -10,6 +10,7 @@ import torch
 
 from pmvge.graph import MultiViewGraph, Pair
 from pmvge.likelihoods.objective import Embedded, Loss
+from pmvge.likelihoods.poisson import POISSON
 from pmvge.sampling import PairBatch
 from pmvge.similarities import INNER, Similarity
 
@@ -56,7 +57,7 @@ class PairObjective:
                 w = torch.from_numpy(batch.links[pair][2]).to(g)
                 terms.append(-(w @ (g[:split] + log_alpha)))
             if pair in batch.uniform and log_alpha > -math.inf:
-                terms.append(batch.tau * torch.exp(g[split:] + log_alpha).sum())
+                terms.append(batch.tau * POISSON.expected(g[split:] + log_alpha).sum())
                 self.log_alpha[pair] = solved
         return Loss(torch.stack(terms).sum() / n_links, similarities)
 

@@ -7,7 +7,7 @@ from pmvge.sampling.batches import (
     prefetch_depth,
     row_gatherer,
 )
-from pmvge.sampling.block import BlockSampler, LinkBatch
+from pmvge.sampling.block import BlockSampler, LinkBatch, Measure, with_measure
 from pmvge.sampling.pairs import PairBatch, PairSampler
 
 __all__ = [
@@ -15,9 +15,11 @@ __all__ = [
     "BatchWithRows",
     "BlockSampler",
     "LinkBatch",
+    "Measure",
     "PairBatch",
     "PairSampler",
     "RowTensors",
     "prefetch_depth",
     "row_gatherer",
+    "with_measure",
 ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from pmvge.graph import Links, MultiViewGraph, Pair
 
 Index = NDArray[np.int64]
 Entities = tuple[str, Index]  # a view, and positions in it
+Measure = Literal["weight", "uniform"]
 RUN = 32  # links whose weights are added up in advance
 
 
@@ -27,19 +29,25 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class LinkBatch:
-    r"""Links of one view pair, and a block of entity pairs that estimates Z.
+    r"""Links of one view pair, and a block that estimates sums over all of its entity pairs.
+
+    For any function h of the similarity, for instance exp, whose sum is Z, the estimate of
+    :math:`\sum_{I_{de}} h(g_{ij})` is
 
     .. math::
-        \hat Z = c \sum_{(s, t)\ \text{not masked}} \exp(g_{st} + a_s + b_t)\,
-                 \bigl(\tfrac{B}{B - 1}\bigr)^{[s, t < \text{corner}]}
+        c \sum_{(s, t)\ \text{not masked}} h(g_{st})\, e^{a_s + b_t}
+          \bigl(\tfrac{B}{B - 1}\bigr)^{[s, t < \text{corner}]}
 
-    with :math:`a, b` the sides' ``log_weight`` and c = ``factor``. :math:`E[\hat Z] = Z` exactly.
+    with :math:`a, b` the sides' ``log_weight`` and c = ``factor``. It is unbiased.
     """
 
     pair: Pair
     left: Side
     right: Side
     link_weights: NDArray[np.float32] | None  # (B,) adding up to 1; None: all equal
+    weights: NDArray[np.float64]  # (B,) w of the links
+    measure: Measure  # by which links were drawn
+    total: float  # the total measure of all links of the view pair
     masked: tuple[Index, Index]  # cells that are left out
     corner: int  # the first ``corner`` rows and columns are ends of drawn links
     factor: float  # 1/2 within a view, where each unordered pair has two cells
@@ -55,6 +63,19 @@ class LinkBatch:
             return ((a, np.concatenate([left, right])),)
         return ((a, left), (b, right))
 
+    @cached_property
+    def link_counts(self) -> NDArray[np.float64]:
+        r"""How many links each link stands for, per unit of the total measure.
+
+        A sum of f over these links, times the counts, estimates the sum of f over all links of the
+        view pair divided by ``total``. The estimate is unbiased.
+        """
+        shares = self.link_weights
+        parts = np.full(len(self.weights), 1.0) / len(self.weights) if shares is None else shares
+        with np.errstate(over="ignore"):
+            counts = parts / (self.weights if self.measure == "weight" else np.ones(1))
+        return counts.astype(np.float64)
+
     @property
     def corner_weight(self) -> float:
         """The weight of a link x link cell, which compensates for the masked cells."""
@@ -63,6 +84,9 @@ class LinkBatch:
 
 class BlockSampler:
     r"""A sampler of blocks by degree-mixed importance sampling.
+
+    Every link has a measure: its weight w with ``measure="weight"``, 1 with ``"uniform"``. Below,
+    W is the total measure of a view pair, and deg the measure of an entity's links.
 
     B links are drawn with replacement with probability :math:`w_{ij} / W`, and U uniform entities
     are added to each side. With :math:`p_i = \deg_i / W` an entity has density
@@ -77,15 +101,21 @@ class BlockSampler:
     Within a view :math:`p_i = \deg_i / 2W`, each drawn link is oriented at random, and cells of an
     entity with itself are masked.
 
-    Each batch has one view pair, drawn with probability proportional to its total weight.
+    Each batch has one view pair, drawn with probability proportional to its total measure.
     """
 
     def __init__(
-        self, graph: MultiViewGraph, *, n_links: int, n_uniform: int, rng: np.random.Generator
+        self,
+        graph: MultiViewGraph,
+        *,
+        n_links: int,
+        n_uniform: int,
+        rng: np.random.Generator,
+        measure: Measure = "weight",
     ) -> None:
         self.rng = rng
         self._samplers = [
-            _ViewPairSampler(pair, links, n_links, n_uniform)
+            _ViewPairSampler(pair, links, n_links, n_uniform, measure)
             for pair, links in graph.links.items()
             if links.total > 0
         ]
@@ -105,11 +135,21 @@ class BlockSampler:
             yield sampler.draw(self.rng)
 
 
+def with_measure(links: Links, measure: Measure) -> Links:
+    """Return the links with their measure as weights: ``total`` is then the total measure."""
+    if measure == "weight":
+        return links
+    return replace(links, weights=np.broadcast_to(np.float64(1), (len(links),)))
+
+
 class _ViewPairSampler:
     """A sampler of blocks of one view pair, with all weights computed once."""
 
-    def __init__(self, pair: Pair, links: Links, n_links: int, n_uniform: int) -> None:
-        self.pair, self.links = pair, links
+    def __init__(
+        self, pair: Pair, links: Links, n_links: int, n_uniform: int, measure: Measure
+    ) -> None:
+        self.pair, self.weights, self.measure = pair, links.weights, measure
+        self.links = links = with_measure(links, measure)
         block = n_links + n_uniform
         self.complete = (links.shape[0] <= block, links.shape[1] <= block)  # all entities are taken
         self.all_links = all(self.complete) and len(links) <= n_links
@@ -143,6 +183,9 @@ class _ViewPairSampler:
             left=left,
             right=right,
             link_weights=weights,
+            weights=self.weights[chosen],
+            measure=self.measure,
+            total=links.total,
             masked=self._masked(left, right),
             corner=self.corner,
             factor=0.5 if links.within else 1.0,

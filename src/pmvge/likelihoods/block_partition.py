@@ -1,0 +1,67 @@
+"""log Z of a block, differentiable in its vectors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from pmvge.sampling import LinkBatch
+from pmvge.similarities import INNER, Similarity
+
+MIN_EXPONENT = -80.0  # lower bound of g - max g: subnormal results of exp are slow
+
+
+def log_block_partition(
+    left: torch.Tensor, right: torch.Tensor, batch: LinkBatch, similarity: Similarity = INNER
+) -> torch.Tensor:
+    r"""Return :math:`\log\hat Z` of a :class:`LinkBatch`, differentiable in both sides.
+
+    ``left`` are query vectors, ``right`` candidate vectors of the similarity.
+    """
+    if not similarity.linear:
+        return _log_sum_exp(similarity.outer(left @ right.T), batch)
+    value: torch.Tensor = _LogBlockPartition.apply(left, right, batch)  # type: ignore[no-untyped-call]
+    return value
+
+
+def _log_sum_exp(g: torch.Tensor, batch: LinkBatch) -> torch.Tensor:
+    """Return the log-sum-exp over a block of similarities; autograd computes the gradient."""
+    rows, cols = (torch.from_numpy(index).to(g.device) for index in batch.masked)
+    weight = torch.from_numpy(batch.left.log_weight).to(g)[:, None]
+    weight = weight + torch.from_numpy(batch.right.log_weight).to(g)
+    weight[: batch.corner, : batch.corner] += math.log(batch.corner_weight)
+    weight[rows, cols] = -math.inf
+    return torch.logsumexp((g + weight).flatten(), 0) + math.log(batch.factor)
+
+
+class _LogBlockPartition(torch.autograd.Function):
+    r"""The log-sum-exp over a block, with one exp that the backward pass reuses.
+
+    With :math:`E = \exp(g - \max g)` the sum is :math:`u^\top E v`, :math:`u = e^a, v = e^b`: the
+    weights multiply vectors, not the block.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, left: torch.Tensor, right: torch.Tensor, batch: LinkBatch
+    ) -> torch.Tensor:
+        u = torch.from_numpy(batch.left.log_weight).to(left).exp()
+        v = torch.from_numpy(batch.right.log_weight).to(right).exp()
+        E = left @ right.T
+        rows, cols = (torch.from_numpy(index).to(left.device) for index in batch.masked)
+        E[rows, cols] = -math.inf
+        largest = E.max()
+        E.sub_(largest).clamp_(min=MIN_EXPONENT).exp_()
+        if batch.corner:
+            E[: batch.corner, : batch.corner] *= batch.corner_weight
+        total = torch.dot(u, torch.mv(E, v))
+        ctx.save_for_backward(left, right, E, u / total, v)
+        return total.log() + largest + math.log(batch.factor)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        left, right, E, u, v = ctx.saved_tensors
+        u, v = (grad * u).unsqueeze(1), v.unsqueeze(1)
+        return u * (E @ (v * right)), v * (E.T @ (u * left)), None

@@ -1,0 +1,102 @@
+r"""The exact likelihood of a graph, given the vectors of its entities.
+
+With :math:`\eta_{ij} = \log\alpha^{(d_i, d_j)} + g_{ij}` and the paper's Poisson family,
+:math:`\mu_{ij} = \exp\eta_{ij}` (eq. 3) and
+
+.. math:: \ell_n = \sum_{(i,j) \in I_n} [w_{ij} \log\mu_{ij} - \mu_{ij}]
+          = \sum_{(d,e) \in \mathcal D} \Bigl[\sum w_{ij} (\log\alpha^{(d,e)} + g_{ij})
+            - \alpha^{(d,e)} Z_{de}\Bigr], \qquad Z_{de} = \sum_{I_{de}} \exp g_{ij}.
+
+:mod:`pmvge.likelihoods.partition` computes log Z. The other sum runs over the links alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmvge.graph import Links, MultiViewGraph, Pair
+from pmvge.likelihoods.base import Family
+from pmvge.likelihoods.partition import log_partition
+from pmvge.likelihoods.poisson import POISSON
+from pmvge.likelihoods.terms import Array, link_similarity
+from pmvge.progress import OnProgress, share_progress
+from pmvge.similarities import INNER, Similarity
+
+
+def expected_weight(g: Array, log_alpha: float, family: Family = POISSON) -> NDArray[np.float64]:
+    r"""Return the expected weight of :math:`\eta = \log\alpha + g` in float64.
+
+    It is infinite where it overflows.
+    """
+    return family.expected_array(g.astype(np.float64) + log_alpha)
+
+
+def intensity(
+    Y: Array,
+    Y_other: Array,
+    log_alpha: float,
+    *,
+    similarity: Similarity = INNER,
+    family: Family = POISSON,
+) -> NDArray[np.float64]:
+    r"""Return expected weights (n, m), :math:`\alpha \exp g_{ij}` for Poisson weights."""
+    query = similarity.query_array(Y).astype(np.float64)
+    candidate = similarity.candidate_array(Y_other).astype(np.float64)
+    return expected_weight(similarity.outer_array(query @ candidate.T), log_alpha, family)
+
+
+def log_likelihood(
+    graph: MultiViewGraph,
+    Y: Mapping[str, Array],
+    log_alpha: Mapping[Pair, float],
+    *,
+    similarity: Similarity = INNER,
+    family: Family = POISSON,
+    on_progress: OnProgress | None = None,
+) -> dict[Pair, float]:
+    r"""Return :math:`\ell_n(\alpha, \psi)` exactly, by view pair of the graph.
+
+    View pairs that the graph does not observe contribute nothing.
+    """
+    callbacks = share_progress(_terms(graph.links), on_progress)
+    return {
+        (a, b): family.log_likelihood(
+            (a, b), links, Y[a], Y[b], log_alpha[a, b], similarity, callbacks[a, b]
+        )
+        for (a, b), links in graph.links.items()
+    }
+
+
+def _terms(links: Mapping[Pair, Links]) -> dict[Pair, int]:
+    return {pair: part.n_terms for pair, part in links.items()}
+
+
+def profile_log_likelihood(
+    graph: MultiViewGraph,
+    Y: Mapping[str, Array],
+    *,
+    similarity: Similarity = INNER,
+    on_progress: OnProgress | None = None,
+) -> dict[Pair, float]:
+    r"""Return the Poisson family's :math:`\max_\alpha \ell_n(\alpha, \psi)` exactly, by view pair.
+
+    .. math:: \ell_p = \sum w_{ij} g_{ij} - W \log Z + W \log W - W
+    """
+    values = dict.fromkeys(graph.links, 0.0)  # without weight, alpha-hat and the maximum are 0
+    weighted = {pair: links for pair, links in graph.links.items() if links.total > 0}
+    callbacks = share_progress(_terms(weighted), on_progress)
+    for (a, b), links in weighted.items():
+        W = links.total
+        log_Z = log_partition(
+            Y[a],
+            None if links.within else Y[b],
+            similarity=similarity,
+            on_progress=callbacks[a, b],
+        )
+        g = link_similarity(links, Y[a], Y[b], similarity=similarity)
+        values[a, b] = g + W * (math.log(W) - log_Z - 1)
+    return values
