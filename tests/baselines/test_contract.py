@@ -325,6 +325,7 @@ OTHER = {
 WITHOUT_EFFECT = {
     "progress", "device", "checkpoint_dir", "checkpoint_steps", "checkpoint_seconds",
     "precision",  # depends on the machine
+    "family",  # there is one; others are tested in tests/likelihoods
     "tol", "n_starts",  # tested with the SBM and MDS
     # PMvGE uses these only with early stopping, the paper's scheme, or a schedule:
     "tau", "max_epochs", "decay_every", "decay_factor", "validation_fraction", "patience",

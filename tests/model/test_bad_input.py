@@ -81,6 +81,7 @@ SETTINGS = {
     "dropout": ([*RATES, None], r"dropout must lie in \[0, 1\), got {}"),
     "input_dropout": (RATES, r"input_dropout must lie in \[0, 1\), got {}"),
     "standardize": (["yes", 0, None], "standardize: expected True or False, got {}"),
+    "family": (["poison", "", None, 3], "unknown family {}: expected one of 'poisson'"),
     "similarity": (
         ["cosin", "", None, 3],
         "unknown similarity {}: expected one of 'inner', 'cosine'",
@@ -313,21 +314,21 @@ NAN = np.array([[0.0, 1, 2, 3], [4, math.nan, 6, math.inf]])
         ("image", NAN[:, [0, 3, 2, 0]], InputError, r"got 1 that .* first is inf at \[1, 1\]"),
         ("image", [["a"] * 4], InputError, "view 'image': expected real numbers, got dtype <U1"),
         ("image", [[1, 2], [3]], InputError, "view 'image': expected rows of equal length"),
-        ("image", None, InputError, "view 'image': expected real numbers, got dtype object"),
+        ("image", None, InputError, "view 'image': expected X, ids or both, got neither"),
         (
             "tag",
             ["a", "z"],
             NotInductive,
-            "view 'tag' has no features, .* got 1 unknown, such as 'z'",
+            "view 'tag': only ids from training .* got 1 unknown, such as 'z'",
         ),
-        ("tag", [0, 1], NotInductive, "view 'tag' has no features, .* got 2 unknown, such as 0"),
+        ("tag", [0, 1], NotInductive, "view 'tag': only ids from training .* got 2 unknown, such as 0"),
         ("tag", "z", NotInductive, "got 1 unknown, such as 'z'"),
-        ("user", [1, 3], NotInductive, "view 'user' has no features, .* such as 3"),
-        ("user", ["1"], NotInductive, "view 'user' has no features, .* such as '1'"),
+        ("user", [1, 3], NotInductive, "view 'user': only ids from training .* such as 3"),
+        ("user", ["1"], NotInductive, "view 'user': only ids from training .* such as '1'"),
         ("user", [[1], [1, 2]], InputError, "view 'user': ids: expected a list of ids"),
         ("user", np.ones((2, 3)), InputError, "view 'user': ids: expected a 1-d list"),
         ("user", [1.5], InputError, "view 'user': ids: ids must be integers or strings"),
-        ("user", None, InputError, "view 'user': ids: expected a list of ids, got NoneType"),
+        ("user", None, InputError, "view 'user': expected X, ids or both, got neither"),
     ],
 )
 def test_embed_refuses_invalid_rows(model, view, X, error, says):
@@ -356,7 +357,7 @@ def test_intensity_needs_an_observed_view_pair(model):
         ({"k": 0}, "k: expected a positive integer, got 0"),
         ({"k": 2.5}, "k: expected a positive integer, got 2.5"),
         ({"among": "image", "candidates": np.ones((2, 3))}, r"'image': .* \(4,\), got \(3,\)"),
-        ({"candidates": ["q"]}, "view 'tag' has no features, .* such as 'q'"),
+        ({"candidates": ["q"]}, "view 'tag': only ids from training .* such as 'q'"),
     ],
 )
 def test_search_refuses_invalid_arguments(model, changes, says):
@@ -371,7 +372,7 @@ def test_log_likelihood_needs_known_views_pairs_and_ids(model):
         ({}, {("tag", "word"): ([0], [0])}, InputError, "'tag' and 'word' were not observed"),
         ({"tag": np.eye(5)}, {}, InputError, "view 'tag': has features .* had none in training"),
         ({"image": 20}, {}, InputError, "view 'image': has no features .* but had in training"),
-        ({}, {}, NotInductive, "view 'tag' has no features"),  # without the ids of the tags
+        ({}, {}, NotInductive, "view 'tag': only ids from training"),  # without the ids of the tags
     ]
     for more_views, more_links, error, says in cases:
         with pytest.raises(error, match=says):

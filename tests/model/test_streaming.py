@@ -147,7 +147,7 @@ def test_errors_name_the_entry_of_a_sparse_row(fitted, tmp_path):
         ("item", rows_of(3)[:, :4], None, InputError, r"expected rows of shape \(5,\), got \(4,\)"),
         ("item", rows_of(3)[0], None, InputError, r"expected an array of shape \(rows, columns"),
         ("item", [[1.0], [2.0, 3.0]], None, InputError, "got a ragged list"),
-        ("item", None, None, InputError, "expected real numbers, got dtype object"),
+        ("item", None, None, InputError, "expected X, ids or both, got neither"),
         ("item", rows_of(9), [1, 2], InputError, "expected 9 ids, one per row, got 2"),
         ("item", iter([rows_of(2), rows_of(2).astype(str)]), None, InputError, "got dtype <U"),
         ("item", iter([([1], rows_of(1)), (["x"], rows_of(1))]), None, InputError, "of one kind"),

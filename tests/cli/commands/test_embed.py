@@ -56,9 +56,9 @@ def test_chunks_are_read_embedded_and_written_one_by_one(
     sizes = []
     usual = PMvGE.embed
 
-    def embed_and_count(self, view, X):
+    def embed_and_count(self, view, X, *, ids):
         sizes.append(X.shape[0])
-        return usual(self, view, X)
+        return usual(self, view, X, ids=ids)
 
     monkeypatch.setattr(recipe, "BATCH", 7)
     monkeypatch.setattr(PMvGE, "embed", embed_and_count)
