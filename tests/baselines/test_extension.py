@@ -145,6 +145,8 @@ def test_invalid_methods_are_refused():
         register_method("LPP", Toy)
     with pytest.raises(ParameterError, match="'x': expected a subclass of Baseline"):
         register_method("x", dict)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="expected a name that is not empty, got ''"):
+        register_method("", Toy)
 
     class Bare(Toy.__mro__[1]):  # type: ignore[misc]
         n_views = 1

@@ -243,6 +243,9 @@ def test_a_name_is_taken_once():
     assert FAMILIES["poisson"] is not Linked
     with pytest.raises(ParameterError, match="expected a subclass of Family"):
         register_family("linear", nn.Linear)
+    for name in ("", 3):
+        with pytest.raises(ParameterError, match=f"expected a name .* got {name!r}"):
+            register_family(name, Linked)
 
 
 def test_a_registered_name_can_be_built(monkeypatch):

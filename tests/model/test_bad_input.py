@@ -321,7 +321,12 @@ NAN = np.array([[0.0, 1, 2, 3], [4, math.nan, 6, math.inf]])
             NotInductive,
             "view 'tag': only ids from training .* got 1 unknown, such as 'z'",
         ),
-        ("tag", [0, 1], NotInductive, "view 'tag': only ids from training .* got 2 unknown, such as 0"),
+        (
+            "tag",
+            [0, 1],
+            NotInductive,
+            "view 'tag': only ids from training .* got 2 unknown, such as 0",
+        ),
         ("tag", "z", NotInductive, "got 1 unknown, such as 'z'"),
         ("user", [1, 3], NotInductive, "view 'user': only ids from training .* such as 3"),
         ("user", ["1"], NotInductive, "view 'user': only ids from training .* such as '1'"),

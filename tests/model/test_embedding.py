@@ -26,6 +26,12 @@ def test_ids_give_the_vectors_of_training_entities(model):
     np.testing.assert_array_equal(model.embed("tag", ["b"]), model.embeddings_["tag"][[1]])
 
 
+def test_vectors_of_all_entities_are_a_copy(model):
+    before = model.embeddings_["item"].copy()
+    model.vectors("item")[:] = 0
+    np.testing.assert_array_equal(model.embeddings_["item"], before)
+
+
 def test_rows_with_ids_are_embedded_from_their_features(model):
     rows = X[::-1][:3]
     found = model.embed("item", rows, ids=["i7", "new", "i0"])

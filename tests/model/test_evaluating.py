@@ -135,6 +135,11 @@ def test_invalid_links_are_refused(model):
         model.evaluate({("user", "film"): sparse.csr_array((3, 3))})
     with pytest.raises(InputError, match="expected a MultiViewGraph or"):
         model.evaluate([1])
+    for key in ("user,film", ("user", "film", "user")):
+        with pytest.raises(InputError, match=r"expected a key \(view, view\), got"):
+            model.evaluate({key: (["u0"], ["x"])})
+    with pytest.raises(InputError, match="exposure: expected a positive number, got 'x'"):
+        model.evaluate(exposure="x")
     other = MultiViewGraph({"user": 2, "film": 2}, {("user", "film"): ([0], [1])})
     with pytest.raises(InputError, match="expected the entities of the training"):
         model.evaluate(other)

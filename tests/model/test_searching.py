@@ -144,8 +144,10 @@ def test_validation_links_are_known(graph):
 def test_invalid_arguments_are_refused(model):
     with pytest.raises(InputError, match="exclude: expected None, 'known', 'self' or a list"):
         model.search("user", ids=["u1"], among="film", exclude="linked")
-    with pytest.raises(NotInductive, match=r"'film'.*999"):
+    with pytest.raises(InputError, match=r"exclude: expected ids of 'film'.* unknown, such as 999"):
         model.search("user", ids=["u1"], among="film", exclude=[999])
+    with pytest.raises(InputError, match="exclude: ids must be all integers or all strings"):
+        model.search("user", ids=["u1"], among="film", exclude=True)
     with pytest.raises(NotInductive, match=r"'user'.*'x'"):
         model.search("user", ids=["x"], among="film")
     with pytest.raises(InputError, match=r"unknown view 'films'.*'film'"):

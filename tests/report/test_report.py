@@ -150,6 +150,18 @@ def test_evaluation_is_computed_from_held_out_links(case: Any, path: Path, read_
         assert re.search(rf"{row} [\d, ]+\S+ {results['roc_auc']:.3f} ", words), row
 
 
+def test_popularity_is_below_every_row_of_the_evaluation(
+    case: Any, path: Path, read_page: Any
+) -> None:
+    words = read_page(path).words
+    results = case.model.evaluate()["popularity"]
+    assert results["meaning"] in words  # the whole sentence
+    rows = [results["overall"], *results["pairs"].values()]
+    assert len(re.findall(r"popularity [–\d]", words)) == len(rows)
+    for row in rows:
+        assert re.search(rf"popularity [– ]+{row['roc_auc']:.3f} ", words)
+
+
 def test_a_given_evaluation_is_shown(case: Any, tmp_path: Path, read_page: Any) -> None:
     values = {"roc_auc": 0.4321, "recall@7": 0.125, "<new>": 3.5, "average_precision": math.nan}
     given = {"pairs": {"user,item": values, "x<y": {}}, "overall": {"roc_auc": 0.9999}}

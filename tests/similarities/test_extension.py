@@ -202,6 +202,15 @@ def test_a_name_is_taken_once():
         register_similarity("inner", Weighted)
     with pytest.raises(ParameterError, match="expected a subclass of Similarity"):
         register_similarity("linear", nn.Linear)
+    for name in ("", 3):
+        with pytest.raises(ParameterError, match=f"expected a name .* got {name!r}"):
+            register_similarity(name, Weighted)
+
+
+def test_a_registered_name_can_be_built(monkeypatch):
+    monkeypatch.delitem(SIMILARITIES, "weighted")
+    register_similarity("weighted", Weighted)
+    assert type(build_similarity("weighted")) is Weighted
 
 
 def test_a_similarity_without_a_name_cannot_be_saved():

@@ -15,15 +15,18 @@ from pmvge.tables import Notes, read_rows
 
 def queries(
     model: PMvGE, view: str, ids: list[str], table: str | None, notes: Notes
-) -> Iterator[tuple[Ids, Any]]:
-    """Yield ids and features of the entities to search for; None for features: known entities.
+) -> Iterator[tuple[Ids, Any, bool]]:
+    """Yield ids and features of the entities to search for, and whether the ids identify them.
 
-    Count unusual values of a table in ``notes``. Raise InputError for ids that are not known.
+    Known entities have None for features. Rows of a table without ids are numbered: they are new
+    entities. Count unusual values of a table in ``notes``. Raise InputError for ids that are not
+    known.
     """
     if table is None:
-        yield _known_ids(model.ids_[view], view, ids), None
-    else:
-        yield from read_rows(model.tables_, view, table, notes=notes)
+        yield _known_ids(model.ids_[view], view, ids), None, True
+        return
+    for numbers_or_ids, X in read_rows(model.tables_, view, table, notes=notes):
+        yield numbers_or_ids, X, not any(kind == "numbered" for _, kind in notes)
 
 
 def _known_ids(known: Ids, view: str, texts: list[str]) -> Ids:
@@ -49,6 +52,7 @@ def best_partners(
     ids: Ids,
     X: Any,
     *,
+    identified: bool,
     view: str,
     among: str,
     k: int,
@@ -58,19 +62,21 @@ def best_partners(
     """Return for each entity its id and its best ``k`` partners, with scores, best first.
 
     An entity is not a partner of itself. With ``exclude_known``, partners that are linked to it in
-    training are left out. "known" says whether a partner is; None if the model has no links.
+    training are left out. "known" says whether a partner is; None if the model has no links. Unless
+    the entities are ``identified`` by their ids, all of them are new.
     """
     partners, scores = model.search(
         view,
         X,
-        ids=ids,
+        ids=ids if identified else None,
         among=among,
         k=k,
         by="similarity" if by == "similarity" else "intensity",
         exclude="known" if exclude_known else "self",
     )
     key = "similarity" if by == "similarity" else "expected_weight"
-    linked = None if model.links_ is None else model.known_links(view, ids, among=among)
+    has_links = model.links_ is not None
+    linked = model.known_links(view, ids, among=among) if has_links and identified else None
     at = find_ids(model.ids_[among], partners.ravel()).reshape(partners.shape)
     return [
         {
@@ -79,7 +85,9 @@ def best_partners(
                 {
                     "id": partner.item(),
                     key: float(score),
-                    "known": None if linked is None else bool(linked[row, position]),
+                    "known": linked is not None and bool(linked[row, position])
+                    if has_links
+                    else None,
                 }
                 for partner, score, position in zip(
                     partners[row], scores[row], at[row], strict=True

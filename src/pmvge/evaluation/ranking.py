@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -286,7 +287,7 @@ def _check(
     for name, number in (("k", k), ("max_pairs", max_pairs)):
         if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
             raise InputError(f"{name}: expected a positive integer, got {number!r}")
-    if not 0 < exposure < math.inf:
+    if not (isinstance(exposure, Real) and 0 < exposure < math.inf):
         raise InputError(f"exposure: expected a positive number, got {exposure!r}")
     if not log_alpha < math.inf:
         raise InputError(f"log_alpha: expected a number or -inf, got {log_alpha!r}")

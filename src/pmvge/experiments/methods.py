@@ -53,6 +53,8 @@ def register_method(name: str, method: type[Baseline]) -> None:
     Raise ParameterError if the name is taken by another class, or if the class is not a
     :class:`~pmvge.baselines.Baseline` with all flags.
     """
+    if not (isinstance(name, str) and name):
+        raise ParameterError(f"method: expected a name that is not empty, got {name!r}")
     if not (isinstance(method, type) and issubclass(method, Baseline)):
         raise ParameterError(f"method {name!r}: expected a subclass of Baseline")
     missing = [flag for flag in ("n_views", *FLAGS) if not hasattr(method, flag)]

@@ -23,6 +23,8 @@ def register_family(name: str, family: type[Family]) -> None:
     Raise ParameterError if the name is taken by another class, or if the class is not a
     :class:`Family`.
     """
+    if not (isinstance(name, str) and name):
+        raise ParameterError(f"family: expected a name that is not empty, got {name!r}")
     if not (isinstance(family, type) and issubclass(family, Family)):
         raise ParameterError(f"family {name!r}: expected a subclass of Family")
     if FAMILIES.setdefault(name, family) is not family:

@@ -55,9 +55,10 @@ def find_entities(
         if ids is not None:
             raise InputError(f"view {view!r} has no features: expected ids alone, got X and ids")
         return _trained(fitted, view, known_positions(view, known, X))
+    if X is None and ids is None:
+        return Entities(fitted.embeddings[view], np.arange(len(known)))  # no copy
     if X is None:
-        found = np.arange(len(known)) if ids is None else known_positions(view, known, ids)
-        return _trained(fitted, view, found)
+        return _trained(fitted, view, known_positions(view, known, ids))
     assert shape is not None
     rows = check_rows(view, X, shape, first=first)
     positions = np.full(rows.shape[0], -1, np.int64)

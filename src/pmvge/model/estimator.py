@@ -403,8 +403,7 @@ class PMvGE(BaseEstimator):
         factor = (
             fitted.similarity.query_array if side == "query" else fitted.similarity.candidate_array
         )
-        mapped = factor(Y)
-        return mapped.astype(np.float32, copy=False)
+        return np.array(factor(Y), np.float32)  # a copy, not embeddings_
 
     def intensity(self, view: str, X: Any, other: str, X_other: Any) -> NDArray[np.float64]:
         r"""Return the expected weights :math:`\mu_{ij}` between rows of two views, (n, m).
@@ -449,8 +448,9 @@ class PMvGE(BaseEstimator):
             (validation links included) and, within a view, the entity itself; "self" for the entity
             itself; or ids, for all entities alike. Only known entities have training links.
         candidates
-            Features of candidates, as X of :meth:`embed`; then positions are returned as ids. By
-            default the training entities of ``among``.
+            Features of candidates, as X of :meth:`embed`; then positions are returned as ids. They
+            are new entities, so ``exclude`` leaves out none of them; for a featureless view they
+            are ids of training entities. By default the training entities of ``among``.
         """
         fitted = self._check_fitted()
         choose("ranking", by, ("intensity", "similarity"), "search: by")
@@ -504,7 +504,9 @@ class PMvGE(BaseEstimator):
     def log_likelihood(
         self, graph: MultiViewGraph, *, by_pair: bool = False
     ) -> float | dict[Pair, float]:
-        r"""Return the exact :math:`\ell_n = \sum_{I_n} [w \log\mu - \mu]` of a graph.
+        r"""Return the exact log-likelihood of a graph.
+
+        For the Poisson family it is :math:`\ell_n = \sum_{I_n} [w \log\mu - \mu]`.
 
         The graph may have new entities. All pairs count, linked or not: the time grows with
         ``graph.n_terms``, the product of the views' sizes. Memory is needed for the vectors and

@@ -96,6 +96,8 @@ def _parse(fitted: Fitted, links: Any) -> dict[Pair, Links]:
         )
     found = {}
     for pair, table in links.items():
+        if not (isinstance(pair, tuple) and len(pair) == 2):
+            raise InputError(f"evaluate: links: expected a key (view, view), got {pair!r}")
         a, b = pair
         fitted.log_alpha_of(a, b)
         shape = (len(fitted.ids[a]), len(fitted.ids[b]))

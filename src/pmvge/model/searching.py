@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pmvge.errors import InputError
-from pmvge.graph import Ids, known_positions
+from pmvge.errors import InputError, short
+from pmvge.graph import Ids, as_input_ids, find_ids
 from pmvge.likelihoods import expected_weight
 from pmvge.model.embedding import Entities, find_entities
 from pmvge.model.fitted import Fitted
@@ -69,7 +69,14 @@ def _excluded(
         return None
     shape = (len(queries), len(candidates))
     if not isinstance(exclude, str):
-        out = known_positions(among, fitted.ids[among], exclude)
+        given = as_input_ids("search: exclude", exclude)
+        out = find_ids(fitted.ids[among], given)
+        if (out < 0).any():
+            unknown = given[out < 0]
+            raise InputError(
+                f"search: exclude: expected ids of {among!r} from training, got {len(unknown)} "
+                f"unknown, such as {short(unknown[0].item())}"
+            )
         columns = np.flatnonzero(np.isin(candidates, out))
         rows = np.repeat(np.arange(shape[0]), len(columns))
         return _ones(rows, np.tile(columns, shape[0]), shape)

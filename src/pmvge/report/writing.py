@@ -54,7 +54,8 @@ def write_report(
         Heading of the page.
     evaluation
         ``{"pairs": {"view,view": {metric: value}}, "overall": {metric: value}}``; by default
-        :meth:`PMvGE.evaluate <pmvge.PMvGE.evaluate>` of the held-out links.
+        :meth:`PMvGE.evaluate <pmvge.PMvGE.evaluate>` of the held-out links, with sampled queries
+        for view pairs of more than 20 million entity pairs.
     k
         Number of partners in each retrieval example.
     seed

@@ -20,6 +20,8 @@ def register_similarity(name: str, similarity: type[Similarity]) -> None:
     Raise ParameterError if the name is taken by another class, or if the class is not a
     :class:`Similarity`.
     """
+    if not (isinstance(name, str) and name):
+        raise ParameterError(f"similarity: expected a name that is not empty, got {name!r}")
     if not (isinstance(similarity, type) and issubclass(similarity, Similarity)):
         raise ParameterError(f"similarity {name!r}: expected a subclass of Similarity")
     if SIMILARITIES.setdefault(name, similarity) is not similarity:

@@ -143,9 +143,10 @@ def read_labels(
         side = register_ids(db, view, ids[view])
         with table_errors(where):
             labelled = db.sql(
-                f"SELECT l.rowid AS at, CAST({quote_ident(column)} AS VARCHAR) AS label FROM raw "
-                f"JOIN {quote_ident(side.name)} l ON {cast_id(key, types, side.type)} = l.id "
-                "ORDER BY 1, 2"
+                "SELECT l.rowid AS at, r.label FROM "
+                f"(SELECT {cast_id(key, types, side.type)} AS id, "
+                f"CAST({quote_ident(column)} AS VARCHAR) AS label FROM raw) r "
+                f"JOIN {quote_ident(side.name)} l ON r.id = l.id ORDER BY 1, 2"
             ).to_arrow_table()
     if not len(labelled):
         example = short(ids[view][0].item())

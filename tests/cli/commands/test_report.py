@@ -35,6 +35,17 @@ def test_labels_come_from_any_table_with_the_ids(run, model, films, table, tmp_p
     assert "top-left-shelf" not in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
+def test_the_id_column_of_labels_may_be_called_id(run, table, tmp_path):
+    rows = [(f"f{n}", n % 3, f"shelf-{n}") for n in range(9)]
+    films = table(tmp_path / "films.csv", ("id", "year", "shelf"), rows)
+    links = table(tmp_path / "l.csv", ("film", "tag"), [(f"f{n}", f"t{n % 2}") for n in range(9)])
+    flags = ("--view", f"films={films}", "--links", f"films,tag={links}:columns=film,tag")
+    run("fit", *flags, "-o", tmp_path / "m", "--set", "max_steps=2", "--set", "n_components=2")
+    label = f"films={films}:shelf"
+    run("report", tmp_path / "m", "-o", tmp_path / "r.html", "--label", label)
+    assert "shelf-7" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
 def test_a_model_without_its_links_has_a_smaller_page(run, model, films, tmp_path):
     PMvGE.load(model).save(tmp_path / "bare", links=False)
     label = f"films={films / 'films.csv'}:year"

@@ -129,6 +129,21 @@ def test_an_entity_is_not_its_own_partner(run, paper_model, papers, read):
         assert len(new) < len(found)
 
 
+def test_numbered_rows_are_new_entities(run, table, tmp_path):
+    """Row numbers of a table without ids are no ids, although papers have the ids 0, 1, ..."""
+    papers = table(tmp_path / "papers.csv", ("paper", "x"), [(n, n % 4) for n in range(12)])
+    cites = table(tmp_path / "cites.csv", ("citing", "cited"), [(n, n + 1) for n in range(11)])
+    flags = ("--view", f"papers={papers}", "--links", f"papers,papers={cites}:columns=citing,cited")
+    run("fit", *flags, "-o", tmp_path / "m", "--set", "max_steps=2", "--set", "n_components=2")
+    rows = table(tmp_path / "rows.csv", ("x",), [(1,), (2,)])
+    flags = ("--view", "papers", "--rows", rows, "--among", "papers", "-k", 12, "--json")
+    for exclude in ((), ("--exclude-known",)):
+        found = partners(run("search", tmp_path / "m", *flags, *exclude))
+        assert list(found) == [0, 1]
+        assert [len(best) for best in found.values()] == [12, 12]  # nothing is left out
+        assert not any(known for best in found.values() for _, _, known in best)
+
+
 def test_an_entity_is_not_its_own_partner_by_similarity_or_by_rows(run, paper_model, papers, model):
     flags = ("--view", "papers", "--rows", papers / "papers.csv", "--among", "papers", "-k", 50)
     found = partners(run("search", paper_model, *flags, "--json"))

@@ -56,11 +56,12 @@ def search(
         loaded.log_alpha_of(view, among)
     notes: Counter[tuple[str, str]] = Counter()
     results = []
-    for ids, X in queries(loaded, view, id_ or [], rows, notes):
+    for ids, X, identified in queries(loaded, view, id_ or [], rows, notes):
         results += best_partners(
             loaded,
             ids,
             X,
+            identified=identified,
             view=view,
             among=among,
             k=k,

@@ -33,9 +33,10 @@ def details(facts: Mapping[str, Any]) -> Section:
         f'<div class="card"><dl class="settings">{settings}</dl></div>'
     )
     lead = (
-        "The expected weight of a pair is <i>alpha</i> · exp(<i>g</i>), where <i>g</i> is the "
-        f"{escape_html(facts['similarity'])} similarity of the two vectors. Weights have the "
-        f"distribution {escape_html(facts['family'])}."
+        f"Weights have the distribution {escape_html(facts['family'])} with the parameter "
+        "<i>alpha</i> · exp(<i>g</i>), where <i>g</i> is the "
+        f"{escape_html(facts['similarity'])} similarity of the two vectors. For Poisson weights "
+        "the parameter is the expected weight."
     )
     return Section("details", "The model in detail", lead, body, "Details")
 

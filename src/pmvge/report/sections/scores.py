@@ -82,7 +82,7 @@ def scores(results: Mapping[str, Any] | None, pairs: Sequence[PairData]) -> Sect
     body = table(head, rows, row_classes=row_classes)
     lead = "Held-out links, compared with all pairs without a training link."
     if popular["pairs"]:
-        lead += f" {escape_html(popular.get('meaning', ''))}"
+        lead += f" {escape_html(popular.get('meaning', ''), None)}"
     return Section(
         "evaluation",
         title,
