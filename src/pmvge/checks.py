@@ -1,8 +1,8 @@
-"""Checks of parameters, and the exception for estimators that are not fitted."""
+"""Checks of parameters and of registered classes, and the exception before ``fit``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any
@@ -102,3 +102,30 @@ def pick_seed(random_state: Any) -> int:
     integer(0, np.inf)("random_state", random_state)
     real(0, 2**63)("random_state", random_state)
     return int(random_state)
+
+
+def register(kind: str, registry: dict[str, type], name: Any, item: Any, base: type) -> None:
+    """Add a class to a registry of subclasses of ``base``, by name.
+
+    Raise ParameterError if the name is empty or taken by another class, or if the class is not a
+    subclass. ``kind`` begins the messages.
+    """
+    if not (isinstance(name, str) and name):
+        raise ParameterError(f"{kind}: expected a name that is not empty, got {name!r}")
+    if not (isinstance(item, type) and issubclass(item, base)):
+        raise ParameterError(f"{kind} {name!r}: expected a subclass of {base.__name__}")
+    if registry.setdefault(name, item) is not item:
+        raise ParameterError(
+            f"{kind} {name!r}: the name is taken by {registry[name].__name__}; expected a new name"
+        )
+
+
+def registered_name(kind: str, registry: Mapping[str, type], item: object) -> str:
+    """Return the name of an object's class in a registry; raise ParameterError if it has none."""
+    for name, registered in registry.items():
+        if type(item) is registered:
+            return name
+    raise ParameterError(
+        f"{kind} {type(item).__name__}: expected a registered one; call "
+        f"register_{kind}(name, class) first"
+    )

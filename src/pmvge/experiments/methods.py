@@ -10,6 +10,7 @@ from docstring_parser import Docstring, DocstringStyle, parse
 
 from pmvge import baselines
 from pmvge.baselines import Baseline
+from pmvge.checks import register
 from pmvge.errors import ParameterError, choose
 from pmvge.model import PMvGE
 
@@ -53,19 +54,12 @@ def register_method(name: str, method: type[Baseline]) -> None:
     Raise ParameterError if the name is taken by another class, or if the class is not a
     :class:`~pmvge.baselines.Baseline` with all flags.
     """
-    if not (isinstance(name, str) and name):
-        raise ParameterError(f"method: expected a name that is not empty, got {name!r}")
-    if not (isinstance(method, type) and issubclass(method, Baseline)):
-        raise ParameterError(f"method {name!r}: expected a subclass of Baseline")
     missing = [flag for flag in ("n_views", *FLAGS) if not hasattr(method, flag)]
-    if missing:
+    if missing and isinstance(method, type) and issubclass(method, Baseline):
         raise ParameterError(
             f"method {name!r}: expected the class attributes {', '.join(missing)}, got none"
         )
-    if METHODS.setdefault(name, method) is not method:
-        raise ParameterError(
-            f"method {name!r}: the name is taken by {METHODS[name].__name__}; expected a new name"
-        )
+    register("method", METHODS, name, method, Baseline)
 
 
 def card(name: str) -> Card:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from pmvge.checks import register, registered_name
 from pmvge.errors import ParameterError, choose
 from pmvge.graph import MultiViewGraph, Pair
 from pmvge.likelihoods.base import Family
@@ -23,14 +24,7 @@ def register_family(name: str, family: type[Family]) -> None:
     Raise ParameterError if the name is taken by another class, or if the class is not a
     :class:`Family`.
     """
-    if not (isinstance(name, str) and name):
-        raise ParameterError(f"family: expected a name that is not empty, got {name!r}")
-    if not (isinstance(family, type) and issubclass(family, Family)):
-        raise ParameterError(f"family {name!r}: expected a subclass of Family")
-    if FAMILIES.setdefault(name, family) is not family:
-        raise ParameterError(
-            f"family {name!r}: the name is taken by {FAMILIES[name].__name__}; expected a new name"
-        )
+    register("family", FAMILIES, name, family, Family)
 
 
 def build_family(name: str, pairs: Sequence[Pair]) -> Family:
@@ -43,13 +37,7 @@ def build_family(name: str, pairs: Sequence[Pair]) -> Family:
 
 def family_name(family: Family) -> str:
     """Return the registered name of a family; raise ParameterError if there is none."""
-    for name, registered in FAMILIES.items():
-        if type(family) is registered:
-            return name
-    raise ParameterError(
-        f"family {type(family).__name__}: expected a registered one; call "
-        "register_family(name, class) first"
-    )
+    return registered_name("family", FAMILIES, family)
 
 
 def check_family(family: Family, *graphs: MultiViewGraph | None, scheme: str = "block") -> None:

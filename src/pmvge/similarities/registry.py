@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from pmvge.checks import register, registered_name
 from pmvge.errors import ParameterError, choose
 from pmvge.similarities.base import Similarity
 from pmvge.similarities.cosine import Cosine
@@ -20,15 +21,7 @@ def register_similarity(name: str, similarity: type[Similarity]) -> None:
     Raise ParameterError if the name is taken by another class, or if the class is not a
     :class:`Similarity`.
     """
-    if not (isinstance(name, str) and name):
-        raise ParameterError(f"similarity: expected a name that is not empty, got {name!r}")
-    if not (isinstance(similarity, type) and issubclass(similarity, Similarity)):
-        raise ParameterError(f"similarity {name!r}: expected a subclass of Similarity")
-    if SIMILARITIES.setdefault(name, similarity) is not similarity:
-        raise ParameterError(
-            f"similarity {name!r}: the name is taken by {SIMILARITIES[name].__name__}; expected a "
-            "new name"
-        )
+    register("similarity", SIMILARITIES, name, similarity, Similarity)
 
 
 def build_similarity(name: str) -> Similarity:
@@ -38,13 +31,7 @@ def build_similarity(name: str) -> Similarity:
 
 def similarity_name(similarity: Similarity) -> str:
     """Return the registered name of a similarity; raise ParameterError if there is none."""
-    for name, registered in SIMILARITIES.items():
-        if type(similarity) is registered:
-            return name
-    raise ParameterError(
-        f"similarity {type(similarity).__name__}: expected a registered one; call "
-        "register_similarity(name, class) first"
-    )
+    return registered_name("similarity", SIMILARITIES, similarity)
 
 
 def check_similarity(similarity: Similarity, n_components: int) -> None:
