@@ -4,6 +4,8 @@ from pmvge.datasets.awa import PARTS, Attributes, load_attributes, load_images
 from pmvge.datasets.cora import Cora, load_cora
 from pmvge.datasets.digits import NAMES, Digits, load_digits
 from pmvge.datasets.downloads import data_folder, download
+from pmvge.datasets.lastfm import LinkSplit, load_lastfm, load_lastfm_split
+from pmvge.datasets.movielens import load_movielens
 from pmvge.datasets.registry import DATASETS, Archive, Dataset
 from pmvge.datasets.vectors import load_vectors
 
@@ -16,11 +18,15 @@ __all__ = [
     "Cora",
     "Dataset",
     "Digits",
+    "LinkSplit",
     "data_folder",
     "download",
     "load_attributes",
     "load_cora",
     "load_digits",
     "load_images",
+    "load_lastfm",
+    "load_lastfm_split",
+    "load_movielens",
     "load_vectors",
 ]

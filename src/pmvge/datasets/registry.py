@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from pmvge.datasets import awa, cora
+from pmvge.datasets import awa, cora, lastfm, movielens
 from pmvge.datasets.digits import load_digits
 from pmvge.datasets.downloads import data_folder
 from pmvge.datasets.unpacking import read_files
@@ -113,6 +113,11 @@ CORA = {
     "cora.content": "b8ebed0fd45e53995abafd1b70cf6a9fcc8f86abc5826d69b97fe6ca46e9c8ee",
     "cora.cites": "ec1a372391b7f0f60a6aff0084e8abd8f19f0faa7e1f2441a41c492042d5945e",
 }
+MAGNN_SPLIT = {
+    "train_idx.npy": "a47427790270bd472c8786104920528bcb217fd8af2eff0435d0046866453842",
+    "val_idx.npy": "43c2028dbfe2c79c0470c131b28e1ec445ac7e3d61892ab14e92be5d36a6a1d7",
+    "test_idx.npy": "4b937edae3ca7691a46e06a6ed5c2a04b29706eb1a45314e67ab784ca6623d28",
+}
 DATASETS: dict[str, Dataset] = {
     "digits": Dataset(
         name="digits",
@@ -155,5 +160,30 @@ DATASETS: dict[str, Dataset] = {
             )
         ),
         unpack=awa.unpack_awa2,
+    ),
+    "movielens": Dataset(
+        name="movielens",
+        summary="MovieLens 100k: 943 users with age, gender and occupation, 1,682 films with year "
+        "and genres; a link is a rating of 4 or 5. For research; see the publisher's terms.",
+        source=movielens.SOURCE,
+        note="F. M. Harper and J. A. Konstan (2015), The MovieLens Datasets: History and Context, "
+        "ACM TiiS 5(4)",
+        load=movielens.load_movielens,
+        find=movielens.find_movielens,
+        archives=(Archive(movielens.SOURCE, 10_000_000, has_md5(movielens.MD5)),),
+    ),
+    "lastfm": Dataset(
+        name="lastfm",
+        summary="LastFM (HetRec 2011): 1,892 users and the 17,632 artists that they play, without "
+        "features; and MAGNN's split of the links. For academic use; see the publisher's terms.",
+        source=lastfm.SOURCE,
+        note="I. Cantador, P. Brusilovsky and T. Kuflik (2011), HetRec 2011, RecSys; the split: "
+        "X. Fu, J. Zhang, Z. Meng and I. King (2020), MAGNN, WWW",
+        load=lastfm.load_lastfm,
+        find=lastfm.find_lastfm,
+        archives=(
+            Archive(lastfm.SOURCE, 10_000_000, lastfm.verify_lastfm),
+            Archive(lastfm.SPLIT_SOURCE, 2_000_000, has_files(MAGNN_SPLIT, max_bytes=2_000_000)),
+        ),
     ),
 }

@@ -31,7 +31,7 @@ from scipy import sparse
 from pmvge.errors import InputError
 from pmvge.graph import Links, Pair
 from pmvge.likelihoods import POISSON, Family
-from pmvge.similarities import INNER, Similarity
+from pmvge.similarities import INNER, Biased, Similarity
 
 MAX_SCORES = 1 << 22  # scores held at once; more are not faster
 Array = NDArray[Any]
@@ -90,16 +90,9 @@ def evaluate_links(
     InputError
         A shape or number is not valid, or all held-out links are in ``known``.
     """
-    _check(Y, Y_other, held_out, known, log_alpha, exposure, k, max_pairs)
-    truth, seen = held_out.matrix(), None
-    if known is not None:
-        seen = known.matrix()
-        truth = (truth - truth.multiply(seen > 0)).tocsr()
-        truth.eliminate_zeros()
-    if truth.nnz == 0:
-        raise InputError(
-            f"held_out: expected links that are not in known, got none among {len(held_out)}"
-        )
+    widths_differ = isinstance(similarity, Biased)  # one bias for each view pair of a view
+    _check(Y, Y_other, held_out, known, log_alpha, exposure, k, max_pairs, widths_differ)
+    truth, seen = _without_known(held_out, known)
     n, m = truth.shape
     rows = _draw(truth, max(1, max_pairs // m), seed) if n * m > max_pairs else np.arange(n)
     sampled = len(rows) < n
@@ -132,6 +125,41 @@ def evaluate_links(
         "expected_over_observed": expected / float(w.sum()),
     }
     return results | ({"sampled_queries": len(rows)} if sampled else {})
+
+
+def ndcg_by_query(
+    Y: Array, Y_other: Array, held_out: Links, *, known: Links | None = None, k: int = 10
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the queries that have held-out links, and nDCG of the first k for each.
+
+    The mean is ``ndcg@k`` of :func:`evaluate_links` for inner products of all queries; the values
+    of two methods allow paired comparisons. Raise InputError as that function does.
+    """
+    _check(Y, Y_other, held_out, known, 0.0, 1.0, k, 1)
+    truth, seen = _without_known(held_out, known)
+    rows = np.arange(truth.shape[0])
+    queries, candidates = (torch.from_numpy(np.array(part, np.float32)) for part in (Y, Y_other))
+    within = held_out.within
+    evaluated = _EvaluatedPairs(queries, candidates, rows, truth, seen, within, INNER, once=within)
+    _, above, equal, _, _ = _rank_links(evaluated, 0.0, POISSON, ("", ""))
+    _, ndcg = _by_query(truth, above, equal, min(k, truth.shape[1]))
+    return np.flatnonzero(np.diff(truth.indptr)), ndcg
+
+
+def _without_known(
+    held_out: Links, known: Links | None
+) -> tuple[sparse.csr_array, sparse.csr_array | None]:
+    """Return the weights of held-out links that are not known, and of the known links."""
+    truth, seen = held_out.matrix(), None
+    if known is not None:
+        seen = known.matrix()
+        truth = (truth - truth.multiply(seen > 0)).tocsr()
+        truth.eliminate_zeros()
+    if truth.nnz == 0:
+        raise InputError(
+            f"held_out: expected links that are not in known, got none among {len(held_out)}"
+        )
+    return truth, seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,6 +285,12 @@ def _over_queries(
     truth: sparse.csr_array, above: Array, equal: Array, k: int, suffix: str
 ) -> dict[str, float]:
     """Return recall and nDCG of the first k, averaged over the queries with links."""
+    recall, ndcg = _by_query(truth, above, equal, k)
+    return {f"recall{suffix}": float(recall.mean()), f"ndcg{suffix}": float(ndcg.mean())}
+
+
+def _by_query(truth: sparse.csr_array, above: Array, equal: Array, k: int) -> tuple[Array, Array]:
+    """Return recall and nDCG of the first k for each query with links."""
     w = truth.data
     degrees = np.diff(truth.indptr)
     degrees = degrees[degrees > 0]
@@ -270,8 +304,7 @@ def _over_queries(
     rank = np.arange(len(w)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
     ideal = heaviest * discounts[np.minimum(rank, k)]
     recall = np.bincount(query, np.clip((k - above) / equal, 0, 1)) / degrees
-    ndcg = np.bincount(query, gain) / np.bincount(query, ideal)
-    return {f"recall{suffix}": float(recall.mean()), f"ndcg{suffix}": float(ndcg.mean())}
+    return recall, np.bincount(query, gain) / np.bincount(query, ideal)
 
 
 def _check(
@@ -283,6 +316,7 @@ def _check(
     exposure: float,
     k: int,
     max_pairs: int,
+    widths_differ: bool = False,
 ) -> None:
     for name, number in (("k", k), ("max_pairs", max_pairs)):
         if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
@@ -294,6 +328,8 @@ def _check(
     n, m = held_out.shape
     width = np.shape(Y)[-1] if np.ndim(Y) == 2 else "K"
     for name, vectors, count in (("Y", Y, n), ("Y_other", Y_other, m)):
+        if np.ndim(vectors) == 2 and widths_differ:
+            width = np.shape(vectors)[1]
         if np.ndim(vectors) != 2 or np.shape(vectors) != (count, width):
             raise InputError(f"{name}: expected shape ({count}, {width}), got {np.shape(vectors)}")
     if known is not None and (known.shape, known.within) != (held_out.shape, held_out.within):

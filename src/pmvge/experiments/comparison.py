@@ -31,10 +31,11 @@ class Metric:
 
 
 class Score(NamedTuple):
-    """The metrics of a method by name, and the seconds of its fit."""
+    """The metrics of a method by name, the seconds of its fit, and values for its result file."""
 
     metrics: dict[str, float]
     seconds: float
+    details: Mapping[str, Any] = {}
 
 
 class Comparison(Experiment):
@@ -82,11 +83,12 @@ class Comparison(Experiment):
         try:
             chosen, tried = self.choose(entry, repetition)
             started = time.perf_counter()
-            scores, seconds = self.score(entry, chosen, repetition, "test")
+            scores, seconds, details = self.score(entry, chosen, repetition, "test")
         except DivergedError as error:
             reason = {"settings": chosen, "trials": tried, "diverged": str(error)}
             return {"scores": None, "seconds": time.perf_counter() - started, **reason}
-        return {"scores": scores, "settings": chosen, "trials": tried, "seconds": seconds}
+        found = {"scores": scores, "settings": chosen, "trials": tried, "seconds": seconds}
+        return {**found, **details}
 
     # -- fits -------------------------------------------------------------------------------
 

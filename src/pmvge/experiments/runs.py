@@ -34,6 +34,7 @@ from pmvge.experiments.consistency import Consistency
 from pmvge.experiments.figure2 import Figure2
 from pmvge.experiments.locality import Locality
 from pmvge.experiments.recipe import Recipe
+from pmvge.experiments.recommender import Recommendation
 from pmvge.experiments.sbm import StochasticBlockModel
 from pmvge.storage import replace_file
 
@@ -46,14 +47,26 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
     "cdmca": WeakSignals,
     "sbm": StochasticBlockModel,
     "classifier": Classifier,
+    "recommender": Recommendation,
 }
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # In the order of the paper.
 ORDER = (
     "cora-a", "cora-b", "cora-ablation", "awa-a", "awa-b", "awa-sim", "locality",
-    "figure2", "consistency", "cdmca", "sbm", "classifier",
+    "figure2", "consistency", "cdmca", "sbm", "classifier", "movielens", "lastfm",
 )  # fmt: skip
-LIBRARIES = ("pmvge", "torch", "numpy", "scipy", "scikit-learn", "gensim", "cca-zoo", "optuna")
+LIBRARIES = (
+    "pmvge",
+    "torch",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "gensim",
+    "cca-zoo",
+    "optuna",
+    "implicit",
+    "lightfm-next",
+)
 OnJobDone = Callable[[Job, float], None]  # called with the job and its seconds
 
 

@@ -1,0 +1,335 @@
+"""Recommenders on links between two views: known entities, unseen ones, and almost new ones.
+
+Settings are chosen once for each method and problem: on splits that are not reported (MovieLens),
+or on the validation part (LastFM). All repetitions use them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmvge.datasets import load_lastfm, load_lastfm_split, load_movielens
+from pmvge.errors import choose
+from pmvge.evaluation import evaluate_links, link_auc, link_average_precision, ndcg_by_query
+from pmvge.experiments.base import Goal, Job, Result, Summary, Table
+from pmvge.experiments.comparison import Comparison, Metric, Part, Score, percent, spread
+from pmvge.experiments.paired import BY_QUERY, Difference, paired_difference
+from pmvge.experiments.recipe import Entry, Recipe
+from pmvge.experiments.recommender_methods import Recommender, check_libraries, make_recommender
+from pmvge.experiments.recommender_splits import (
+    Split,
+    hold_out_candidates,
+    hold_out_queries,
+    hold_out_warm,
+    magnn_split,
+)
+from pmvge.experiments.result_cache import digest
+from pmvge.graph import Links, MultiViewGraph
+
+Array = NDArray[Any]
+COUNTS = (1, 3, 10)  # first links of almost new users
+REFIT = "ndcg_refit"  # with all first links in training; on reported splits only
+PROBLEMS: dict[str, tuple[Metric, ...]] = {
+    "warm": (Metric("auc", "warm, AUC"), Metric("ndcg", "warm, nDCG@10")),
+    "films": (Metric("auc", "unseen films, AUC"),),
+    "users": (
+        Metric("auc", "unseen users, AUC"),
+        Metric("ndcg_0", "nDCG@10, no links"),
+        *(Metric(f"ndcg_{n}", f"{n} link{'s' * (n > 1)}") for n in COUNTS),
+        Metric(REFIT, f"{COUNTS[-1]} links, refit"),
+    ),
+    "pairs": (Metric("auc", "AUC"), Metric("ap", "average precision")),
+}
+DATA = {"movielens": ("warm", "films", "users"), "lastfm": ("pairs",)}
+
+
+class Row(NamedTuple):
+    """A method of the recipe on one problem."""
+
+    entry: Entry
+    problem: str
+
+
+class Recommendation(Comparison):
+    """Ranking of held-out links, with one row of jobs for each method and problem."""
+
+    options: ClassVar[Mapping[str, Any]] = {
+        "data": "movielens",
+        "links": 0.1,  # share of the links held out ("warm")
+        "entities": 0.15,  # share of the films or users held out ("films", "users")
+        "tuning_splits": [100, 101],
+        "negatives_seed": 0,  # of LastFM's pairs without a link
+        "goals": {},  # {label: {problem: {metric: minimum in percent}}}
+        "ours": "",  # the method that rivals are compared with, on warm nDCG@10
+        "not_below": [],  # rivals that it should not be below
+    }
+    summary_options = ("goals", "ours", "not_below")
+
+    def __init__(
+        self, recipe: Recipe, data: Path | None = None, workspace: Path | None = None
+    ) -> None:
+        super().__init__(recipe, data, workspace)
+        where = f"recipe {recipe.name!r}"
+        self.problems = DATA[choose("data", self.settings["data"], DATA, where)]
+        for label, goals in self.settings["goals"].items():
+            for problem, wanted in goals.items():
+                choose("problem", problem, self.problems, f"{where}: goals: {label}")
+                for metric in wanted:
+                    names = [m.name for m in PROBLEMS[problem]]
+                    choose("metric", metric, names, f"{where}: goals: {label}: {problem}")
+        self.entries = recipe.methods  # of the recipe, before they are multiplied by problems
+        self.rows: dict[str, Row] = {}
+        for entry in self.entries:
+            method = make_recommender(entry.method, entry.settings)
+            for problem in self.problems:
+                if self.metrics_of(method, problem):
+                    self.rows[self.label(entry.label, problem)] = Row(entry, problem)
+        rows = [replace(row.entry, label=label) for label, row in self.rows.items()]
+        self.recipe = replace(recipe, methods=tuple(rows))
+
+    def label(self, label: str, problem: str) -> str:
+        """Return the label of a method's jobs on a problem."""
+        return label if len(self.problems) == 1 else f"{label}: {problem}"
+
+    @staticmethod
+    def metrics_of(method: Recommender, problem: str) -> tuple[Metric, ...]:
+        """Return the metrics of a problem that a method can have; none if it cannot do it."""
+        if problem == "films":
+            return PROBLEMS[problem] if method.new_candidates else ()
+        if problem == "users":
+            from_features = ("auc", "ndcg_0") if method.new_queries else ()
+            from_links = tuple(f"ndcg_{n}" for n in COUNTS) if method.first_links else ()
+            names = (*from_features, *from_links, REFIT)
+            return tuple(metric for metric in PROBLEMS[problem] if metric.name in names)
+        return PROBLEMS[problem]
+
+    # -- data -------------------------------------------------------------------------------
+
+    @cached_property
+    def graph(self) -> MultiViewGraph:
+        """The links between users and films or artists, read once per process."""
+        name = self.settings["data"]
+        folder = None if self.data is None else self.data / name
+        return load_movielens(folder) if name == "movielens" else load_lastfm(folder)
+
+    def check(self) -> None:
+        """Raise InputError if data or libraries are missing."""
+        check_libraries([entry.method for entry in self.entries])
+        self.split(self.problems[0], 0, "test")
+
+    def data_digest(self) -> str:
+        """Return a hash of ids, features and links."""
+        parts: list[Array] = []
+        for view, ids in self.graph.ids.items():
+            X = self.graph.views[view]
+            parts += [ids] if X is None else [ids, X]
+        for links in self.graph.links.values():
+            parts += [links.rows, links.cols]
+        return digest(*parts)
+
+    def split(self, problem: str, number: int, part: Part) -> Split:
+        """Return split ``number`` of a problem; LastFM has one split with two parts."""
+        if problem == "pairs":
+            folder = None if self.data is None else self.data / self.settings["data"]
+            parts = load_lastfm_split(folder)
+            return magnn_split(self.graph, parts, part, self.settings["negatives_seed"])
+        rng = np.random.default_rng([self.recipe.seed, number])
+        if problem == "warm":
+            return hold_out_warm(self.graph, self.settings["links"], rng)
+        if problem == "films":
+            return hold_out_candidates(self.graph, self.settings["entities"], rng)
+        return hold_out_queries(self.graph, self.settings["entities"], COUNTS, rng)
+
+    # -- fits -------------------------------------------------------------------------------
+
+    def score(
+        self, entry: Entry, settings: Mapping[str, Any], repetition: int, part: Part
+    ) -> Score:
+        """Return the metrics on a reported split, or their means over the tuning splits."""
+        problem = self.rows[entry.label].problem
+        if part == "test" or problem == "pairs":
+            return self._score(entry, settings, problem, repetition, part)
+        scores = [
+            self._score(entry, settings, problem, number, part)
+            for number in self.settings["tuning_splits"]
+        ]
+        names = scores[0].metrics
+        means = {name: float(np.mean([score.metrics[name] for score in scores])) for name in names}
+        return Score(means, sum(score.seconds for score in scores))
+
+    def _score(
+        self, entry: Entry, settings: Mapping[str, Any], problem: str, number: int, part: Part
+    ) -> Score:
+        split = self.split(problem, number, part)
+        method = make_recommender(entry.method, settings)
+        seed = int(np.random.default_rng([self.recipe.seed, number, 1]).integers(2**31))
+        started = time.perf_counter()
+        method.fit(split.train, split.pair, seed)
+        seconds = time.perf_counter() - started
+        wanted = {metric.name for metric in self.metrics_of(method, problem)}
+        metrics, by_query = evaluate(method, split, wanted)
+        if REFIT in wanted and part == "test":
+            metrics[REFIT] = evaluate_refit(make_recommender(entry.method, settings), split, seed)
+        return Score(metrics, seconds, {BY_QUERY: by_query} if by_query else {})
+
+    # Settings do not depend on the repetition: those of repetition 0 are used for all.
+
+    def choose(self, entry: Entry, repetition: int) -> tuple[dict[str, Any], list[Any]]:
+        """Return the settings to use, the same for all repetitions, and the trials."""
+        return super().choose(entry, 0)
+
+    def fingerprint(self, job: Job) -> str:
+        """Return the fingerprint, which depends on the settings of the job's own method only."""
+        return super().fingerprint(Job(job.row, "0"))
+
+    def chosen_settings(self, results: Mapping[Job, Result]) -> dict[str, list[dict[str, Any]]]:
+        """Return the settings found by searches, once for each method and problem."""
+        return {label: rows[:1] for label, rows in super().chosen_settings(results).items()}
+
+    # -- tables -----------------------------------------------------------------------------
+
+    def summarize(self, results: Mapping[Job, Result]) -> Summary:
+        """Return a table of all methods and problems, paired differences, and the goals."""
+        tables = [self._table(results)]
+        ours = self.label(self.settings["ours"], "warm")
+        differences = {
+            entry.label: difference
+            for entry in self.entries
+            if entry.label != self.settings["ours"]
+            and (rival := self.label(entry.label, "warm")) in self.rows
+            and (difference := paired_difference(results, ours, rival, "ndcg")) is not None
+        }
+        if differences:
+            caption = (
+                f"{self.settings['ours']} minus others, warm nDCG@10 in percentage points: mean "
+                "over users and splits, and its paired 95 % bootstrap interval over users"
+            )
+            rows = [[label, f"{d.mean:+.1f}", d.interval()] for label, d in differences.items()]
+            tables.append(Table(caption, ("method", "difference", "95 % interval"), rows))
+        return Summary(tables=tables, goals=self._goals(results, differences))
+
+    def _table(self, results: Mapping[Job, Result]) -> Table:
+        columns = [(problem, m) for problem in self.problems for m in PROBLEMS[problem]]
+        rows, counts = [], []
+        for entry in self.entries:
+            row, seconds = [entry.label], []
+            for problem, metric in columns:
+                found = self._of(results, entry.label, problem)
+                scored = [r for r in found if r["scores"] is None or metric.name in r["scores"]]
+                row.append(spread([percent(result, metric) for result in scored]))
+            for problem in self.problems:
+                found = self._of(results, entry.label, problem)
+                seconds += [result["seconds"] for result in found]
+                if self.label(entry.label, problem) in self.rows:
+                    counts.append(len(found))
+            row.append(f"{np.median(seconds):.1f}" if seconds else "")
+            rows.append(row)
+        what = "fits with different seeds" if self.problems == ("pairs",) else "splits"
+        least, most = min(counts, default=0), max(counts, default=0)
+        number = f"{least}" if least == most else f"{least} to {most}"
+        caption = f"{self.recipe.title}: mean ± standard deviation over {number} {what}, in percent"
+        return Table(caption, ["method", *(m.label for _, m in columns), "seconds per fit"], rows)
+
+    def _of(self, results: Mapping[Job, Result], label: str, problem: str) -> list[Result]:
+        row = self.label(label, problem)
+        return [result for job, result in results.items() if job.row == row]
+
+    def _goals(
+        self, results: Mapping[Job, Result], differences: Mapping[str, Difference]
+    ) -> list[Goal]:
+        goals = []
+        for label, problems in self.settings["goals"].items():
+            for problem, wanted in problems.items():
+                found = self._of(results, label, problem)
+                for metric in PROBLEMS[problem]:
+                    if metric.name in wanted and found:
+                        values = [percent(result, metric) for result in found]
+                        least = wanted[metric.name]
+                        met = bool(np.mean(values) >= least)
+                        name = f"{label}: {metric.label}"
+                        goals.append(Goal(name, f">= {least:g}", spread(values), met))
+        goals += self._fold_in_goals(results)
+        for rival in self.settings["not_below"]:
+            if rival in differences:
+                difference = differences[rival]
+                name = f"{self.settings['ours']}: warm, nDCG@10, not below {rival}"
+                shown = f"{difference.mean:+.1f}, {difference.interval()}"
+                goals.append(Goal(name, "interval reaches 0", shown, difference.high >= 0))
+        return goals
+
+    def _fold_in_goals(self, results: Mapping[Job, Result]) -> list[Goal]:
+        """Return the goals of fold-in: nDCG rises with links, and is near that of a refit."""
+        ours = self.settings["ours"]
+        found = [r["scores"] for r in self._of(results, ours, "users") if r["scores"] is not None]
+        names = ["ndcg_0", *(f"ndcg_{n}" for n in COUNTS), REFIT]
+        if not found or not all(name in scores for scores in found for name in names):
+            return []
+        *means, refit = (100 * float(np.mean([s[name] for s in found])) for name in names)
+        shown = ", ".join(f"{mean:.1f}" for mean in means)
+        counts = ", ".join(map(str, (0, *COUNTS)))
+        share = means[-1] / refit
+        last = f"{ours}: nDCG@10 after {COUNTS[-1]} links, share of a refit's"
+        return [
+            Goal(f"{ours}: nDCG@10 after {counts} links", "rises", shown, means == sorted(means)),
+            Goal(last, ">= 90 %", f"{100 * share:.0f} %", share >= 0.9),
+        ]
+
+
+def evaluate(
+    method: Recommender, split: Split, wanted: set[str]
+) -> tuple[dict[str, float], dict[str, list[Any]]]:
+    """Return the wanted metrics of a fitted method, and nDCG of each query by metric."""
+    X, X_other = (split.new.get(view) for view in split.pair)
+    Y_other = method.candidates(X_other)
+    if split.negatives is not None:
+        return _evaluate_pairs(method.queries(), Y_other, split), {}
+    metrics: dict[str, float] = {}
+    by_query: dict[str, list[Any]] = {}
+    ids = np.asarray(split.queries)
+
+    def add_ndcg(name: str, Y: Array, truth: Links) -> None:
+        at, values = ndcg_by_query(Y, Y_other, truth, known=split.known)
+        metrics[name] = float(values.mean())
+        by_query[name] = [ids[at].tolist(), [round(float(value), 6) for value in values]]
+
+    if "auc" in wanted:
+        Y = method.queries(X)
+        # An unseen entity has no known links: its first links are evaluated, too.
+        known = None if split.later is not None else split.known
+        found = evaluate_links(Y, Y_other, split.truth, log_alpha=0.0, known=known)
+        metrics["auc"] = found["roc_auc"]
+        if "ndcg" in wanted:
+            add_ndcg("ndcg", Y, split.truth)
+        if "ndcg_0" in wanted and split.later is not None:
+            add_ndcg("ndcg_0", Y, split.later)
+    for count, links in split.first.items():
+        if f"ndcg_{count}" in wanted and split.later is not None:
+            add_ndcg(f"ndcg_{count}", method.queries(X, links), split.later)
+    return metrics, by_query
+
+
+def evaluate_refit(method: Recommender, split: Split, seed: int) -> float:
+    """Return nDCG of unseen entities whose first links are added to the training."""
+    assert split.extended is not None
+    assert split.later is not None
+    method.fit(split.extended, split.pair, seed)
+    Y, Y_other = method.queries()[split.rows], method.candidates()
+    return float(ndcg_by_query(Y, Y_other, split.later, known=split.known)[1].mean())
+
+
+def _evaluate_pairs(Y: Array, Y_other: Array, split: Split) -> dict[str, float]:
+    """Return AUC and average precision of links against as many pairs without a link."""
+    assert split.negatives is not None
+    rows, cols = split.negatives
+    i, j = np.append(split.truth.rows, rows), np.append(split.truth.cols, cols)
+    linked = np.arange(len(i)) < len(split.truth)
+    scores = np.einsum("nk,nk->n", Y[i].astype(np.float64), Y_other[j].astype(np.float64))
+    return {"auc": link_auc(linked, scores), "ap": link_average_precision(linked, scores)}
