@@ -6,9 +6,11 @@ milliseconds per training step, with the sizes alternating; and for each size, i
 process, set-up seconds of graph and sampler, rows embedded and written to Parquet per second, and
 peak memory (without cached pages of mapped files) next to the formula of docs/scaling.md. Then
 large arrays of which a step uses few rows: 10^6 sparse columns with 50 entries per row, and 10^7
-entities without features.
+entities without features. Then effects: a step with 10^5 and with 10^7 entities without features
+(K = 16, so that it fits into 4 GB), and a step with and without effects, of 10^4 entities with
+features. These are medians over runs of 25 steps, because priors are updated every 25 steps.
 
-    python benchmarks/scale.py [--folder FOLDER] [--sizes 100000 1000000]
+    python benchmarks/scale.py [--folder FOLDER] [--sizes 100000 1000000] [--only-effects]
 
 It needs 5 GB of disk for the largest size, and 14 GB of memory for the 10^7 vectors.
 """
@@ -37,6 +39,7 @@ from step import median_times
 
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.encoders import EncoderSpec, MultiViewEncoder, choose_encoders, schemas_of
+from pmvge.model.priors import EVERY as PRIOR_STEPS
 from pmvge.model.trainer import make_trainer
 from pmvge.training import Trainer
 from pmvge.training.progress import NoProgress
@@ -48,6 +51,9 @@ CHUNK = 1 << 16  # rows per write
 STEPS = 200
 STEP = 32  # megabytes of working memory of a step
 FLAT, MATCH = 1.3, 0.7  # goals: step time over that of the smallest; embedding over products
+EFFECTS = 1.25  # goal: step time with effects over that without
+EFFECTS_K = 16  # dimension of the effects of 10^7 entities
+RUNS = 12  # of 25 steps each
 
 
 # -- data -----------------------------------------------------------------------------------
@@ -129,12 +135,21 @@ def watched_memory() -> Iterator[list[float]]:
         thread.join()
 
 
-def trainer_of(graph: MultiViewGraph) -> tuple[Trainer, MultiViewEncoder]:
+def trainer_of(
+    graph: MultiViewGraph, effects: str = "none", n_components: int = K
+) -> tuple[Trainer, MultiViewEncoder]:
     chosen = {"hidden_sizes": (HIDDEN,), "batch_size": BATCH, "max_steps": 10 * STEPS}
-    settings = PMvGE(K, **chosen).get_params(deep=False)
+    settings = PMvGE(n_components, **chosen).get_params(deep=False)
     spec = EncoderSpec("mlp", (HIDDEN,), "relu", "identity", False, 0.3, 0.0)
     schemas = schemas_of(graph)
-    network = MultiViewEncoder(choose_encoders("mlp", spec, schemas), schemas, K, "cosine")
+    network = MultiViewEncoder(
+        choose_encoders("mlp", spec, schemas),
+        schemas,
+        n_components,
+        "cosine",
+        effects=dict.fromkeys(graph.view_names, effects),
+        pairs=tuple(graph.links),
+    )
     network.train()
     device = torch.device("cpu")
     return make_trainer(settings, network, graph, None, device, 0, NoProgress()), network
@@ -241,12 +256,37 @@ def run_table(graph: MultiViewGraph) -> dict[str, Any]:
     }
 
 
+def small_graph() -> MultiViewGraph:
+    """Return two views of 5,000 entities with 64 dense features, ten links each."""
+    rng, half = np.random.default_rng(0), 5000
+    views = {v: rng.standard_normal((half, FEATURES), np.float32) for v in ("left", "right")}
+    ends = rng.integers(half, size=(2, LINKS * 2 * half))
+    return MultiViewGraph(views, {("left", "right"): (ends[0], ends[1])})
+
+
+def run_effects() -> dict[str, Any]:
+    """Return milliseconds per step with effects, by size, and next to those without."""
+
+    def runs(graph: MultiViewGraph, *options: Any) -> Callable[[], None]:
+        step = steps_of(trainer_of(graph, *options)[0])
+        return lambda: [step() for _ in range(PRIOR_STEPS)] and None
+
+    small = small_graph()
+    times = {f"10^4, {kind}": runs(small, kind) for kind in ("none", "bias", "vector")}
+    for name, n in (("10^5", 100_000), ("10^7", 10_000_000)):
+        times[name] = runs(free_graph(n), "vector", EFFECTS_K)
+    return {
+        name: 1e3 * seconds / PRIOR_STEPS for name, seconds in median_times(times, RUNS).items()
+    }
+
+
 CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "mapped": run_mapped,
     "steps": run_steps,
     "sparse": lambda _: run_table(sparse_graph()),
     "free": lambda _: run_table(free_graph(10_000_000)),
     "free, small": lambda _: run_table(free_graph(100_000)),
+    "effects": lambda _: run_effects(),
 }
 
 
@@ -266,9 +306,14 @@ def main() -> None:
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--case", choices=CASES, help=argparse.SUPPRESS)
+    parser.add_argument("--only-effects", action="store_true", help="measure effects alone")
     options = parser.parse_args()
     if options.case:
         print(json.dumps(CASES[options.case](options.folder)))
+        return
+    effects = apart("effects", Path())
+    print_effects(effects)
+    if options.only_effects:
         return
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
@@ -283,13 +328,14 @@ def main() -> None:
         ]
         for row in rows:
             print_mapped(row, rows[0])
-        tables = {case: apart(case, folder) for case in CASES if case not in ("mapped", "steps")}
+        tables = {case: apart(case, folder) for case in ("sparse", "free", "free, small")}
     for case, row in tables.items():
         print(
             f"{case:>11}: {row['step_ms']:.1f} ms per step; vectors {row['table_mb']:,.0f} MB, "
             f"training {row['training_mb']:,.0f} MB, formula {row['formula_mb']:,.0f} MB"
         )
-    write("scale", {"mapped": rows, "tables": tables}, draw(rows), image=True)
+    results = {"mapped": rows, "tables": tables, "effects": effects}
+    write("scale", results, draw(rows), image=True)
 
 
 def draw(rows: list[dict[str, Any]]) -> graph_objects.Figure:
@@ -303,6 +349,17 @@ def draw(rows: list[dict[str, Any]]) -> graph_objects.Figure:
     figure.update_xaxes(type="log", dtick=1, title="entities (ten links each)")
     figure.update_yaxes(type="log", dtick=1)
     return figure
+
+
+def print_effects(times: dict[str, float]) -> None:
+    """Print the times of steps with effects, and their ratios."""
+    print("effects:", ", ".join(f"{name} {ms:.1f} ms" for name, ms in times.items()))
+    plain = times["10^4, none"]
+    print(
+        f"{'':>11}10^7 over 10^5 entities: {times['10^7'] / times['10^5']:.2f} x (goal {FLAT}); "
+        f"with over without effects: bias {times['10^4, bias'] / plain:.2f} x, "
+        f"vector {times['10^4, vector'] / plain:.2f} x (goal {EFFECTS})"
+    )
 
 
 def print_mapped(row: dict[str, Any], first: dict[str, Any]) -> None:

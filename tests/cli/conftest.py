@@ -222,3 +222,12 @@ def paper_model(papers, tmp_path_factory) -> Path:
     links = ("--links", f"papers,papers={papers / 'cites.csv'}:columns=citing,cited")
     invoke("fit", *flags, *links, "-o", folder, *QUICK)
     return folder
+
+
+@pytest.fixture(scope="session")
+def effects_model(films, tmp_path_factory) -> Path:
+    """A model of the practice tables whose entities have effects."""
+    folder = tmp_path_factory.mktemp("fitted") / "effects"
+    flags = ("--set", "effects=vector", "--set", "similarity=inner")
+    invoke("fit", films / "pmvge.toml", "-o", folder, *QUICK, *flags)
+    return folder

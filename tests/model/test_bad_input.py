@@ -81,6 +81,14 @@ SETTINGS = {
     "dropout": ([*RATES, None], r"dropout must lie in \[0, 1\), got {}"),
     "input_dropout": (RATES, r"input_dropout must lie in \[0, 1\), got {}"),
     "standardize": (["yes", 0, None], "standardize: expected True or False, got {}"),
+    "effects": (
+        ["vectors", "", None, 3],
+        "unknown effects {}: expected one of 'auto', 'none', 'bias', 'vector'",
+    ),
+    "effects_prior": (
+        [0, -1.0, float("nan"), float("inf"), True, "x", (1.0,), (1.0, 0.0), {"image": -1.0}],
+        "effects_prior: view 'image': expected a positive number, or .sigma, tau., got ",
+    ),
     "family": (["poison", "", None, 3], "unknown family {}: expected one of 'poisson'"),
     "similarity": (
         ["cosin", "", None, 3],

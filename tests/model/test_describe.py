@@ -34,6 +34,7 @@ def test_the_description_is_plain_data_of_the_model(model):
         "encoder": "mlp 5",
         "given_ids": False,
         "labels": [],
+        "effects": {"kind": "none"},
     }
     assert facts["views"]["b"]["given_ids"] is True
     assert facts["views"]["c"]["encoder"] == "Linear"

@@ -9,6 +9,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.errors import GraphError, InputError, NotInductive
+from pmvge.evaluation import Popularity
+from pmvge.graph import parse_links
 
 N, M = 30, 14
 
@@ -140,22 +142,37 @@ def test_invalid_links_are_refused(model):
             model.evaluate({key: (["u0"], ["x"])})
     with pytest.raises(InputError, match="exposure: expected a positive number, got 'x'"):
         model.evaluate(exposure="x")
-    other = MultiViewGraph({"user": 2, "film": 2}, {("user", "film"): ([0], [1])})
-    with pytest.raises(InputError, match="expected the entities of the training"):
-        model.evaluate(other)
+
+
+def test_graphs_may_have_new_entities(world):
+    """Users without their id are new; known users keep their links out of the ranking."""
+    graph, held, known = world
+    model = PMvGE(4, max_steps=20, random_state=0, progress=False, effects="vector").fit(graph)
+    names = [f"u{i}" if i % 2 else f"new{i}" for i in range(N)]
+    ids = {"user": names, "film": graph.ids["film"]}
+    links = {("user", "film"): sparse.csr_array(held)}
+    other = MultiViewGraph(graph.views | {"film": M}, links, ids)
+    seen = np.where(np.arange(N)[:, None] % 2, known, 0)
+    found = model.evaluate(other, k=3)
+    query = model.vectors("user", graph.views["user"], ids=names, among="film").astype(float)
+    candidate = model.vectors("film", among="user", side="candidate").astype(float)
+    eta = query @ candidate.T + model.log_alpha_["user", "film"]
+    mu = np.exp(eta) * held.sum() / known.sum()
+    check(found["overall"], by_hand(mu, held, seen, 3))
+    assert np.abs(query - model.vectors("user", among="film")).max() > 0.01  # new ones differ
+    degrees = np.where(np.arange(N) % 2, known.sum(1), known[1::2].sum(1).min() / 2)
+    popular = np.outer(degrees, known.sum(0)) / known.sum() * held.sum() / known.sum()
+    check(found["popularity"]["overall"], by_hand(popular, held, seen, 3))
 
 
 def test_entities_without_links_are_the_least_popular():
-    from pmvge.evaluation.popularity import popularity_vectors
-    from pmvge.graph import parse_links
-
     links = parse_links("links", ([0, 0, 1], [1, 2, 1], [1, 3, 0.5]), (3, 4), False, None)
-    Y, Y_other, log_alpha = popularity_vectors(links)
+    Y, Y_other, log_alpha = Popularity.of(links).vectors()
     mu = np.exp(Y @ Y_other.T + log_alpha)
     left, right = np.array([4, 0.5, 0.25]), np.array([0.75, 1.5, 3, 0.75])
     np.testing.assert_allclose(mu, np.outer(left, right) / 4.5, rtol=1e-5)
     within = parse_links("links", ([0, 1], [1, 2], [1, 2]), (3, 3), True, None)
-    Y, Y_other, log_alpha = popularity_vectors(within)
+    Y, Y_other, log_alpha = Popularity.of(within).vectors()
     degree = np.array([1, 3, 2])
     np.testing.assert_allclose(
         np.exp(Y @ Y_other.T + log_alpha), np.outer(degree, degree) / 6, rtol=1e-5

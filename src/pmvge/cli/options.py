@@ -7,6 +7,19 @@ from typing import Annotated
 
 import typer
 
+FirstLinkTables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--links",
+        metavar="FILE",
+        help="A table of first links of new entities, with the columns of the link table in "
+        "training; can be repeated.",
+    ),
+]
+FirstPairs = Annotated[
+    list[str] | None,
+    typer.Option("--pair", metavar="VIEW,VIEW", help="The views of each --links, in order."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON, nothing else.")]
 Model = Annotated[Path, typer.Argument(help="The folder of a fitted model.", show_default=False)]
 ProjectFile = Annotated[

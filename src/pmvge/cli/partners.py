@@ -6,27 +6,34 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
+from pmvge.cli.first_links import FirstLinks
+from pmvge.cli.new_rows import Chunk, read_chunks
 from pmvge.errors import InputError
 from pmvge.graph import Ids, find_ids
 from pmvge.model import PMvGE
-from pmvge.tables import Notes, read_rows
+from pmvge.tables import Notes
 
 
 def queries(
-    model: PMvGE, view: str, ids: list[str], table: str | None, notes: Notes
-) -> Iterator[tuple[Ids, Any, bool]]:
-    """Yield ids and features of the entities to search for, and whether the ids identify them.
+    model: PMvGE,
+    view: str,
+    ids: list[str],
+    table: str | None,
+    notes: Notes,
+    first: FirstLinks | None,
+) -> Iterator[Chunk]:
+    """Yield the entities to search for: known ones by their ids, or the rows of a table.
 
-    Known entities have None for features. Rows of a table without ids are numbered: they are new
-    entities. Count unusual values of a table in ``notes``. Raise InputError for ids that are not
+    Count rows and unusual values of a table in ``notes``. Raise InputError for ids that are not
     known.
     """
     if table is None:
-        yield _known_ids(model.ids_[view], view, ids), None, True
-        return
-    for numbers_or_ids, X in read_rows(model.tables_, view, table, notes=notes):
-        yield numbers_or_ids, X, not any(kind == "numbered" for _, kind in notes)
+        known = _known_ids(model.ids_[view], view, ids)
+        yield Chunk(known, None, known, None)
+    else:
+        yield from read_chunks(model, view, table, notes, first)
 
 
 def _known_ids(known: Ids, view: str, texts: list[str]) -> Ids:
@@ -49,10 +56,8 @@ def _known_ids(known: Ids, view: str, texts: list[str]) -> Ids:
 
 def best_partners(
     model: PMvGE,
-    ids: Ids,
-    X: Any,
+    chunk: Chunk,
     *,
-    identified: bool,
     view: str,
     among: str,
     k: int,
@@ -62,21 +67,22 @@ def best_partners(
     """Return for each entity its id and its best ``k`` partners, with scores, best first.
 
     An entity is not a partner of itself. With ``exclude_known``, partners that are linked to it in
-    training are left out. "known" says whether a partner is; None if the model has no links. Unless
-    the entities are ``identified`` by their ids, all of them are new.
+    training, or by its first links, are left out. "known" says whether a partner is; None if the
+    model has no links.
     """
+    ids = chunk.ids
     partners, scores = model.search(
         view,
-        X,
-        ids=ids if identified else None,
+        chunk.X,
+        ids=chunk.given_ids,
+        links=chunk.links,
         among=among,
         k=k,
         by="similarity" if by == "similarity" else "intensity",
         exclude="known" if exclude_known else "self",
     )
     key = "similarity" if by == "similarity" else "expected_weight"
-    has_links = model.links_ is not None
-    linked = model.known_links(view, ids, among=among) if has_links and identified else None
+    linked = None if model.links_ is None else _linked(model, view, chunk, among)
     at = find_ids(model.ids_[among], partners.ravel()).reshape(partners.shape)
     return [
         {
@@ -85,9 +91,7 @@ def best_partners(
                 {
                     "id": partner.item(),
                     key: float(score),
-                    "known": linked is not None and bool(linked[row, position])
-                    if has_links
-                    else None,
+                    "known": None if linked is None else bool(linked[row, position]),
                 }
                 for partner, score, position in zip(
                     partners[row], scores[row], at[row], strict=True
@@ -97,3 +101,16 @@ def best_partners(
         }
         for row in range(len(ids))
     ]
+
+
+def _linked(model: PMvGE, view: str, chunk: Chunk, among: str) -> sparse.csr_array:
+    """Return the weights of known links and of first links, (entities, entities of ``among``)."""
+    shape = (len(chunk.ids), len(model.ids_[among]))
+    linked = sparse.csr_array(shape)
+    if chunk.given_ids is not None:
+        linked = model.known_links(view, chunk.given_ids, among=among)
+    if chunk.links and among in chunk.links:
+        rows, partners, weights = chunk.links[among]
+        columns = find_ids(model.ids_[among], partners)
+        linked = sparse.csr_array(linked + sparse.csr_array((weights, (rows, columns)), shape))
+    return linked

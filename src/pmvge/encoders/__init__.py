@@ -1,6 +1,8 @@
 """Maps from features to vectors, one per view."""
 
 from pmvge.encoders.choices import Choice, choose_encoders, describe_choice
+from pmvge.encoders.effects import KINDS as EFFECTS
+from pmvge.encoders.effects import Effects, Zero, choose_effects, choose_priors
 from pmvge.encoders.embedding import CHUNK_ROWS, check_outputs, embed_rows
 from pmvge.encoders.layers import Dropout, Normalize, product
 from pmvge.encoders.lazy_rows import LazyRows
@@ -11,9 +13,11 @@ from pmvge.encoders.specs import EncoderSpec
 
 __all__ = [
     "CHUNK_ROWS",
+    "EFFECTS",
     "MLP",
     "Choice",
     "Dropout",
+    "Effects",
     "EncoderSpec",
     "Identity",
     "LazyRows",
@@ -21,9 +25,12 @@ __all__ = [
     "MultiViewEncoder",
     "Normalize",
     "ViewSchema",
+    "Zero",
     "batch_norms",
     "check_outputs",
+    "choose_effects",
     "choose_encoders",
+    "choose_priors",
     "describe_choice",
     "embed_rows",
     "product",

@@ -32,10 +32,11 @@ def check_outputs(network: MultiViewEncoder, graph: MultiViewGraph, n_out: int) 
             raise ParameterError(
                 f"{where}: failed on {rows} rows of shape {graph.input_shape(view)}: {error}"
             ) from error
-        if y.shape != (rows, n_out):
+        got = (y.shape[0], y.shape[1] - network.n_biases(view)) if y.ndim == 2 else y.shape
+        if got != (rows, n_out):
             raise ParameterError(
                 f"{where}: expected an output of shape ({rows}, {n_out}), with n_components "
-                f"columns, got {tuple(y.shape)}"
+                f"columns, got {tuple(got)}"
             )
 
 
@@ -45,11 +46,15 @@ def encode_chunks(
     X: Features | None,
     positions: NDArray[np.int64] | None,
     *,
+    index: NDArray[np.int64] | None = None,
+    before_effects: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Iterator[NDArray[np.float32]]:
-    """Yield the vectors of the rows of X (all, or those at ``positions``), chunk by chunk.
+    """Yield the outputs of the rows of X (all, or those at ``positions``), chunk by chunk.
 
-    A featureless view has no X; its ``positions`` are encoded.
+    A featureless view has no X; its ``positions`` are encoded. ``index`` says which training
+    entities the rows are, -1 for new ones: they get their effects. Without it, all rows are new.
+    ``before_effects`` gives (f, biases) of a view with effects instead, without its effects.
     """
     device = next(network.parameters(), torch.empty(0)).device
     n = _count(X, positions)
@@ -63,7 +68,12 @@ def encode_chunks(
             else:
                 assert X is not None
                 x = take(X, part if positions is None else positions[part], device)
-            y = network(view, x).float().cpu().numpy()
+            at = None if index is None else torch.from_numpy(index[part]).to(device)
+            if before_effects:
+                outputs = torch.cat(network.before_effects(view, x), 1)
+            else:
+                outputs = network(view, x, at)
+            y = outputs.float().cpu().numpy()
         if on_progress is not None:
             on_progress(part.stop, n)
         yield y
@@ -89,12 +99,22 @@ def embed_rows(
     positions: NDArray[np.int64] | None,
     n_out: int,
     *,
+    index: NDArray[np.int64] | None = None,
+    before_effects: bool = False,
     on_progress: OnProgress | None = None,
 ) -> NDArray[np.float32]:
-    """Return the vectors of :func:`encode_chunks` in one array (n, K)."""
-    Y = np.empty((0, n_out), np.float32)
+    """Return the outputs of :func:`encode_chunks` in one array: vectors (n, K), and biases."""
+    Y = np.empty((0, n_out + network.n_biases(view)), np.float32)
     start = 0
-    for part in encode_chunks(network, view, X, positions, on_progress=on_progress):
+    for part in encode_chunks(
+        network,
+        view,
+        X,
+        positions,
+        index=index,
+        before_effects=before_effects,
+        on_progress=on_progress,
+    ):
         if not start:
             Y = np.empty((_count(X, positions), part.shape[1]), np.float32)
         rows = torch.from_numpy(Y[start : start + len(part)])

@@ -19,6 +19,8 @@ class LazyRows:
 
     weight: torch.Tensor
     accessed_by_row = False  # whether batches read single rows at all
+    lr_multiplier = 1.0  # the learning rate of ``weight``, as a multiple of that of other weights
+    decays = True  # whether weight decay applies to ``weight``
     update_rows: RowUpdate | None = None  # brings rows up to date before they are read
     row_copies: list[tuple[torch.Tensor, torch.Tensor]]  # row numbers, and a copy of these rows
 

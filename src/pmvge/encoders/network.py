@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
 from pmvge.encoders.choices import Choice
+from pmvge.encoders.effects import Effects, Zero
 from pmvge.encoders.modules import MLP, Identity, build_encoder
 from pmvge.encoders.schemas import ViewSchema
 from pmvge.encoders.specs import EncoderSpec
 from pmvge.errors import ParameterError, choose
-from pmvge.graph import MultiViewGraph, SparseRows
-from pmvge.similarities import Similarity, build_similarity
+from pmvge.graph import MultiViewGraph, Pair, SparseRows
+from pmvge.similarities import Similarity, WithBiases, build_similarity
 
 
 class MultiViewEncoder(nn.Module):
@@ -31,8 +32,19 @@ class MultiViewEncoder(nn.Module):
         n_out: int,
         similarity: str,
         family: nn.Module | None = None,
+        *,
+        effects: Mapping[str, str] | None = None,
+        pairs: Sequence[Pair] = (),
     ) -> None:
         super().__init__()
+        kinds = effects or {}
+        self.n_components = n_out
+        # The view pairs of the biases of each view, in the order of its outputs.
+        self.bias_pairs = {
+            view: [pair for pair in pairs if view in pair]
+            for view, kind in kinds.items()
+            if kind != "none"
+        }
         # Modules that were passed in stay unchanged. One deep copy of all keeps what they share.
         modules = copy.deepcopy({v: c for v, c in choices.items() if isinstance(c, nn.Module)})
         self._position: dict[str, int] = {}  # a view's name may contain a dot, a module's may not
@@ -43,14 +55,16 @@ class MultiViewEncoder(nn.Module):
                 self._position[view] = self._position[owner]
                 continue
             choice, schema = choices[view], schemas[view]
-            if isinstance(choice, EncoderSpec):
+            if schema.row_shape is None and kinds.get(view) == "vector":
+                encoder: nn.Module = Zero(n_out)
+            elif isinstance(choice, EncoderSpec):
                 encoder = build_encoder(
                     f"view {view!r}: encoder",
                     choice,
                     n_rows=schema.n,
                     row_shape=schema.row_shape,
                     sparse=schema.sparse,
-                    n_out=n_out,
+                    n_out=n_out + (self.n_biases(view) if _has_extra(view, choices) else 0),
                 )
             else:
                 encoder = modules[view]
@@ -58,6 +72,49 @@ class MultiViewEncoder(nn.Module):
             self.encoders.append(encoder)
         self.similarity: Similarity = build_similarity(similarity)
         self.family: Any = family  # a likelihoods.Family: a layer above this one
+        self._add_effects(choices, schemas, kinds, n_out)
+
+    def _add_effects(
+        self,
+        choices: Mapping[str, Choice],
+        schemas: Mapping[str, ViewSchema],
+        kinds: Mapping[str, str],
+        n_out: int,
+    ) -> None:
+        """Add the effects of entities, and heads u(f) where the encoder has no outputs for u."""
+        self._effects: dict[str, int] = {}
+        self._heads: dict[str, int] = {}
+        self._featureless: set[str] = set()
+        self.effects, self.heads = nn.ModuleList(), nn.ModuleList()
+        for view, schema in schemas.items():
+            count = self.n_biases(view)
+            if not count:
+                continue
+            featureless, vector = schema.row_shape is None, kinds[view] == "vector"
+            self._featureless |= {view} if featureless else set()
+            self._effects[view] = len(self.effects)
+            self.effects.append(
+                Effects(schema.n, n_out if vector else 0, count, featureless=featureless)
+            )
+            if not featureless and not _has_extra(view, choices):
+                self._heads[view] = len(self.heads)
+                self.heads.append(nn.Linear(n_out, count))
+            if not featureless:
+                self._zero_biases(view)
+            # Centres the biases, so that log alpha has the constant.
+            self.register_buffer(f"shift_{self._effects[view]}", torch.zeros(count))
+
+    def _zero_biases(self, view: str) -> None:
+        """Set the weights of u to 0: noise in u(x) would be the bias of every new entity."""
+        layer: Any = self.heads[self._heads[view]] if view in self._heads else None
+        if layer is None:
+            layer = [m for m in self.encoder_of(view).modules() if isinstance(m, nn.Linear)][-1]
+            weight, bias = layer.weight[:, self.n_components :], layer.bias[self.n_components :]
+        else:
+            weight, bias = layer.weight, layer.bias
+        with torch.no_grad():
+            weight.zero_()
+            bias.zero_()
 
     @property
     def views(self) -> tuple[str, ...]:
@@ -68,16 +125,116 @@ class MultiViewEncoder(nn.Module):
         """Return the encoder of a view."""
         return self.encoders[self._position[view]]
 
-    def forward(self, view: str, x: Any) -> torch.Tensor:
-        """Return the vectors (n, K) of rows (n, ...), or of positions in a featureless view."""
+    def n_biases(self, view: str) -> int:
+        """Return the number of biases of a view's entities: one for each view pair."""
+        return len(self.bias_pairs.get(view, ()))
+
+    @property
+    def pair_similarity(self) -> Similarity:
+        """The similarity of outputs, with biases if a view has any."""
+        if not self.bias_pairs:
+            return self.similarity
+        return WithBiases(self.similarity, self.n_components, self.bias_pairs)
+
+    def effects_of(self, view: str) -> Effects | None:
+        """Return the effects of a view's entities, None if it has none."""
+        at = self._effects.get(view)
+        effects: Any = None if at is None else self.effects[at]
+        return effects  # type: ignore[no-any-return]
+
+    def is_featureless(self, view: str) -> bool:
+        """Return whether a view with effects has no features."""
+        return view in self._featureless
+
+    def modules_of(self, view: str) -> list[nn.Module]:
+        """Return the modules that the outputs of a view depend on, without the similarity."""
+        found: list[nn.Module] = [self.encoder_of(view)]
+        found += [self.effects[self._effects[view]]] if view in self._effects else []
+        return found + ([self.heads[self._heads[view]]] if view in self._heads else [])
+
+    def centre(self, view: str, mean: torch.Tensor) -> None:
+        """Subtract ``mean`` (P,) from the biases of a view's entities."""
+        shift = getattr(self, f"shift_{self._effects[view]}")
+        shift += mean.to(shift)
+
+    def forward(
+        self,
+        view: str,
+        x: Any,
+        index: torch.Tensor | None = None,
+        *,
+        effects: bool | torch.Tensor = True,
+    ) -> torch.Tensor:
+        """Return the vectors (n, K) of rows (n, ...), or of positions in a featureless view.
+
+        A view with effects returns (n, K + P): the vectors, and the biases of its P view pairs.
+        ``index`` are the positions of the entities, -1 for new ones; without it, all are new.
+        ``effects=False`` leaves out the effects; a tensor has the effects (e, b) of the rows.
+        """
+        f = self._encode(view, x)
+        y: torch.Tensor
+        module = self.effects_of(view)
+        if module is None:
+            y = self.similarity(f)
+            return y
+        rows = effects if isinstance(effects, torch.Tensor) else None
+        if effects is True:
+            at = x if view in self._featureless else index
+            rows = None if at is None else module.of_known(at)
+        return self._outputs(view, f, module, rows)
+
+    def before_effects(self, view: str, x: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return f (n, K) and the biases (n, P) of a view with effects, without the effects."""
+        return self._split(view, self._encode(view, x))
+
+    def _encode(self, view: str, x: Any) -> torch.Tensor:
+        """Return the outputs of a view's encoder."""
         encoder = self.encoder_of(view)
         if isinstance(x, SparseRows) and not isinstance(encoder, MLP | Identity):
             x = x.to_dense()  # user-defined modules take dense rows, one batch at a time
-        f = encoder(x)
+        f: torch.Tensor = encoder(x)
         if f.dtype is torch.bfloat16:  # low precision is for the encoder's products only
             f = f.float()
-        y: torch.Tensor = self.similarity(f)
-        return y
+        return f
+
+    def _split(self, view: str, f: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return f (n, K) and the biases (n, P) without effects, from the encoder's outputs."""
+        K, encoder = self.n_components, self.encoder_of(view)
+        if view in self._heads:
+            u = self.heads[self._heads[view]](f)
+        elif isinstance(encoder, MLP):
+            f, u = f[:, :K], f[:, K:]
+        else:  # featureless
+            u = f.new_zeros(len(f), self.n_biases(view))
+        return f, u - getattr(self, f"shift_{self._effects[view]}")
+
+    def _outputs(
+        self, view: str, f: torch.Tensor, module: Effects, rows: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Return the vectors and biases of a view from the encoder's outputs and from effects."""
+        encoder = self.encoder_of(view)
+        f, bias = self._split(view, f)
+        e = None
+        if rows is not None:
+            vectors, b = module.split(rows)
+            e, bias = vectors if module.n_vector else None, bias + b
+        if isinstance(encoder, Zero):
+            y = self.similarity.from_effects(f if e is None else e)
+        else:
+            y = self.similarity(f) if e is None else self.similarity(f, e)
+        return torch.cat([y, bias], 1)
+
+
+def _has_extra(view: str, choices: Mapping[str, Choice]) -> bool:
+    """Return whether the encoder of a view has outputs of its own for the biases."""
+    choice = choices[view]
+    return (
+        isinstance(choice, EncoderSpec)
+        and choice.kind in ("mlp", "linear")
+        and (choice.kind == "linear" or choice.output_activation == "identity")
+        and all(_owner(other, choices) != view for other in choices if other != view)
+        and _owner(view, choices) == view
+    )
 
 
 def _owner(view: str, choices: Mapping[str, Choice]) -> str:

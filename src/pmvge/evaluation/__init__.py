@@ -7,12 +7,13 @@ from pmvge.evaluation.metrics import (
     link_average_precision,
     poisson_deviance,
 )
-from pmvge.evaluation.popularity import POPULARITY, evaluate_popularity
-from pmvge.evaluation.ranking import evaluate_links
+from pmvge.evaluation.popularity import POPULARITY, Popularity, evaluate_popularity
+from pmvge.evaluation.ranking import evaluate_links, ndcg_by_query
 from pmvge.evaluation.tasks import classification_accuracy, clustering_nmi, link_prediction
 
 __all__ = [
     "POPULARITY",
+    "Popularity",
     "Results",
     "classification_accuracy",
     "clustering_nmi",
@@ -23,6 +24,7 @@ __all__ = [
     "link_auc",
     "link_average_precision",
     "link_prediction",
+    "ndcg_by_query",
     "overall",
     "poisson_deviance",
 ]

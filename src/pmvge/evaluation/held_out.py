@@ -86,7 +86,7 @@ def evaluate_held_out(
             log_alpha=log_alpha[a, b],
             known=seen,
             exposure=share,
-            similarity=similarity,
+            similarity=similarity.for_pair(a, b),
             family=family,
             pair=(a, b),
             k=k,

@@ -164,7 +164,7 @@ def _exact(
 ) -> _Sums:
     a, b = pair
     Y = trained.gathered
-    cells = all_cells(Y[a], None if a == b else Y[b], trained.similarity)
+    cells = all_cells(Y[a], None if a == b else Y[b], trained.similarity.for_pair(a, b))
     at_links = _link_terms(family, trained, pair, links, measure)
     over_pairs = PairTerms(family, pair, cells, 1 / measure, *_no_links())
     return _Sums(at_links, [over_pairs], trained.shards, exact=True)
@@ -203,7 +203,7 @@ class _BlockCells:
     def __init__(
         self, batch: LinkBatch, Y: NDArray[Any], Y_other: NDArray[Any], trained: TrainedGraph
     ) -> None:
-        self.batch, self.similarity = batch, trained.similarity
+        self.batch, self.similarity = batch, trained.similarity.for_pair(*batch.pair)
         self.left = self.similarity.query_array(Y[batch.left.entities])
         self.right = self.similarity.candidate_array(Y_other[batch.right.entities])
 
@@ -217,7 +217,8 @@ class _BlockCells:
 def _link_terms(
     family: Family, trained: TrainedGraph, pair: Pair, links: Links, measure: float
 ) -> PairTerms:
-    g = link_similarities(links, trained.own[pair[0]], trained.own[pair[1]], trained.similarity)
+    (a, b), similarity = pair, trained.similarity.for_pair(*pair)
+    g = link_similarities(links, trained.own[a], trained.own[b], similarity)
     weights = torch.from_numpy(np.array(links.weights))
     counts = weights.new_tensor(1 / measure).expand(len(weights))
     return PairTerms(family, pair, lambda: iter(()), 1.0, weights, torch.from_numpy(g), counts)

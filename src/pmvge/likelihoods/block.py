@@ -36,7 +36,7 @@ class BlockObjective:
 
     def __call__(self, batch: LinkBatch, y: Embedded) -> Loss:
         """Return the loss of a batch from the vectors of its inputs."""
-        similarity = self._similarity
+        similarity = self._similarity.for_pair(*batch.pair)
         left, right = _sides(batch, y)
         left, right = similarity.query(left), similarity.candidate(right)
         block = Block(batch, left, right, similarity, *self._constants[batch.pair])

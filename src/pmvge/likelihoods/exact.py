@@ -65,7 +65,13 @@ def log_likelihood(
     callbacks = share_progress(_terms(graph.links), on_progress)
     return {
         (a, b): family.log_likelihood(
-            (a, b), links, Y[a], Y[b], log_alpha[a, b], similarity, callbacks[a, b]
+            (a, b),
+            links,
+            Y[a],
+            Y[b],
+            log_alpha[a, b],
+            similarity.for_pair(a, b),
+            callbacks[a, b],
         )
         for (a, b), links in graph.links.items()
     }
@@ -90,13 +96,13 @@ def profile_log_likelihood(
     weighted = {pair: links for pair, links in graph.links.items() if links.total > 0}
     callbacks = share_progress(_terms(weighted), on_progress)
     for (a, b), links in weighted.items():
-        W = links.total
+        W, compared = links.total, similarity.for_pair(a, b)
         log_Z = log_partition(
             Y[a],
             None if links.within else Y[b],
-            similarity=similarity,
+            similarity=compared,
             on_progress=callbacks[a, b],
         )
-        g = link_similarity(links, Y[a], Y[b], similarity=similarity)
+        g = link_similarity(links, Y[a], Y[b], similarity=compared)
         values[a, b] = g + W * (math.log(W) - log_Z - 1)
     return values

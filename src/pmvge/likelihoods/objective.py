@@ -19,6 +19,7 @@ class Loss(NamedTuple):
 
     value: torch.Tensor
     similarities: dict[Pair, Callable[[], torch.Tensor]]  # g, computed when called
+    penalty: torch.Tensor | None = None  # minus the log prior of effects, added in training
 
     def largest_similarity(self) -> tuple[Pair, float]:
         """Return the view pair with the largest |g|, and that value; NaN counts as the largest."""

@@ -47,8 +47,9 @@ class PairObjective:
         similarities: dict[Pair, Callable[[], torch.Tensor]] = {}
         for pair, sides in batch.ends.items():
             left, right = (y[k][torch.from_numpy(index).to(y[k].device)] for k, index in sides)
-            left, right = self._similarity.query(left), self._similarity.candidate(right)
-            g = self._similarity.outer(torch.linalg.vecdot(left, right))
+            similarity = self._similarity.for_pair(*pair)
+            left, right = similarity.query(left), similarity.candidate(right)
+            g = similarity.outer(torch.linalg.vecdot(left, right))
             similarities[pair] = g.detach
             split = len(batch.links[pair][0]) if pair in batch.links else 0
             solved = self._solve(pair, g[split:].detach())

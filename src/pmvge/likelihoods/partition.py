@@ -162,11 +162,12 @@ def graph_log_partitions(
     )
     partitions = {}
     for (a, b), links in graph.links.items():
+        compared = similarity.for_pair(a, b)
         if exact[a, b]:
             value = log_partition(
                 Y[a],
                 None if links.within else Y[b],
-                similarity=similarity,
+                similarity=compared,
                 on_progress=callbacks[a, b],
             )
             partitions[a, b] = LogPartition(value, 0.0, exact=True)
@@ -174,6 +175,6 @@ def graph_log_partitions(
             one_pair = graph.with_links({(a, b): links})
             sampler = BlockSampler(one_pair, n_links=BLOCK_SIZE, n_uniform=BLOCK_SIZE, rng=rng)
             partitions[a, b] = estimate_log_partition(
-                Y[a], Y[b], sampler, similarity=similarity, on_progress=callbacks[a, b]
+                Y[a], Y[b], sampler, similarity=compared, on_progress=callbacks[a, b]
             )
     return partitions

@@ -43,7 +43,7 @@ def sharded_log_partitions(
     if not shards.sharded or shards.world.size == 1:
         return partitions
     return {
-        pair: _combine(shards, graph, pair, partitions[pair], gathered, similarity)
+        pair: _combine(shards, graph, pair, partitions[pair], gathered, similarity.for_pair(*pair))
         for pair in partitions
     }
 

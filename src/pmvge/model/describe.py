@@ -33,6 +33,7 @@ def describe_model(fitted: Fitted, defaults: Mapping[str, Any]) -> dict[str, Any
                 "encoder": describe_choice(fitted.choices[view]),
                 "given_ids": view in fitted.given_ids,
                 "labels": list(fitted.labels.get(view, {})),
+                "effects": _effects(fitted, view),
             }
             for view, schema in fitted.schemas.items()
         },
@@ -55,6 +56,17 @@ def describe_model(fitted: Fitted, defaults: Mapping[str, Any]) -> dict[str, Any
         },
         "tables": _columns(fitted.tables),
     }
+
+
+def _effects(fitted: Fitted, view: str) -> dict[str, Any]:
+    """Return the kind of effects of a view, their priors, and how much features explain."""
+    effects = fitted.network.effects_of(view)
+    found: dict[str, Any] = {"kind": fitted.effects[view]}
+    if effects is None:
+        return found
+    sigma, tau = effects.prior.tolist()
+    vector = {"sigma": sigma} if effects.n_vector else {}
+    return found | vector | {"tau": tau, "feature_shares": dict(fitted.shares.get(view, {}))}
 
 
 def _links(fitted: Fitted) -> dict[str, dict[str, Any]]:

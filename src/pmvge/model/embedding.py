@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,16 +22,18 @@ from pmvge.graph import (
     find_ids,
     known_positions,
 )
+from pmvge.model.first_links import FirstLinks
 from pmvge.model.fitted import Fitted
 from pmvge.progress import OnProgress, progress_bar
 from pmvge.search import embed_in_batches, save_atomically
 
 
 class Entities(NamedTuple):
-    """Entities of a view: their vectors, and which training entities they are."""
+    """Entities of a view: their outputs, and which training entities they are."""
 
-    vectors: NDArray[np.float32]  # (n, K)
+    outputs: NDArray[np.float32]  # (n, K + P): vectors and biases
     positions: NDArray[np.int64]  # (n,) of the training entities; -1 for new entities
+    first_links: FirstLinks = MappingProxyType({})  # of new entities
 
 
 def find_entities(
@@ -56,7 +59,7 @@ def find_entities(
             raise InputError(f"view {view!r} has no features: expected ids alone, got X and ids")
         return _trained(fitted, view, known_positions(view, known, X))
     if X is None and ids is None:
-        return Entities(fitted.embeddings[view], np.arange(len(known)))  # no copy
+        return Entities(fitted.outputs[view], np.arange(len(known)))  # no copy
     if X is None:
         return _trained(fitted, view, known_positions(view, known, ids))
     assert shape is not None
@@ -71,16 +74,22 @@ def find_entities(
         if view in fitted.given_ids:
             positions = find_ids(known, given)
     try:
-        vectors = embed_rows(
-            fitted.network, view, rows, None, fitted.n_components, on_progress=on_progress
+        outputs = embed_rows(
+            fitted.network,
+            view,
+            rows,
+            None,
+            fitted.n_components,
+            index=positions if fitted.effects[view] != "none" else None,
+            on_progress=on_progress,
         )
     except (RuntimeError, IndexError, TypeError, ValueError) as error:  # from a user-defined module
         raise InputError(f"view {view!r}: its encoder failed on these rows: {error}") from error
-    return Entities(vectors, positions)
+    return Entities(outputs, positions)
 
 
 def _trained(fitted: Fitted, view: str, positions: NDArray[np.int64]) -> Entities:
-    return Entities(fitted.embeddings[view][positions], positions)
+    return Entities(fitted.outputs[view][positions], positions)
 
 
 def embed(
@@ -98,7 +107,8 @@ def embed(
     """
     if X is None and ids is None:
         raise InputError(f"view {view!r}: expected X, ids or both, got neither")
-    return find_entities(fitted, view, X, ids, first=first, on_progress=on_progress).vectors
+    found = find_entities(fitted, view, X, ids, first=first, on_progress=on_progress)
+    return found.outputs[:, : fitted.n_components]
 
 
 def embed_to_file(
@@ -124,6 +134,23 @@ def embed_to_file(
             on_progress=on_progress,
         )
         return save_atomically(path, parts)
+
+
+def embed_graph(
+    fitted: Fitted, graph: MultiViewGraph, *, show_progress: bool
+) -> dict[str, NDArray[np.float32]]:
+    """Return the outputs (n, K + P) of all entities of a graph, by view.
+
+    Entities are known by ids that were given in training and in the graph. Raise InputError or
+    NotInductive as :func:`find_entities` does.
+    """
+    outputs = {}
+    for view in graph.views:
+        rows = rows_or_ids(fitted, view, graph)
+        ids = graph.ids[view] if view in graph.given_ids and graph.views[view] is not None else None
+        with progress_bar(f"embedding {view}", show_progress) as on_progress:
+            outputs[view] = find_entities(fitted, view, rows, ids, on_progress=on_progress).outputs
+    return outputs
 
 
 def rows_or_ids(fitted: Fitted, view: str, graph: MultiViewGraph) -> Any:

@@ -19,10 +19,11 @@ from pmvge.errors import InputError, choose
 from pmvge.graph import Ids, MultiViewGraph, Pair, as_input_ids, find_ids
 from pmvge.likelihoods import Family, intensity, log_likelihood
 from pmvge.model.describe import describe_model
-from pmvge.model.embedding import embed, embed_to_file, find_entities, rows_or_ids
+from pmvge.model.embedding import embed, embed_graph, embed_to_file, find_entities
 from pmvge.model.evaluating import evaluate
 from pmvge.model.fitted import Fitted, Labels, with_labels
 from pmvge.model.fitting import fit
+from pmvge.model.fold_in import find_or_fold_in
 from pmvge.model.saving import load_model, save_model
 from pmvge.model.searching import known_links, search
 from pmvge.model.training_links import TrainingLinks
@@ -63,6 +64,13 @@ class PMvGE(BaseEstimator):
         Dropout rate of the input columns. None means 0.5 for sparse views and 0 for dense views.
     standardize
         Standardise dense columns and scale sparse rows, with statistics of the training rows.
+    effects
+        What an entity's links say beyond its features: "none", "bias" (how many links it has),
+        "vector" (also which), "auto", or one of them by view. New entities have no effects. With
+        "identity" encoders the effects are added to the features.
+    effects_prior
+        Standard deviations of the effects' Gaussian priors: None (learned for each view), a number,
+        ``(sigma of vectors, tau of biases)``, or one of these by view.
     similarity
         "inner" (inner product, as in the paper) or "cosine" (cosine times a learned scale).
     family
@@ -190,6 +198,8 @@ class PMvGE(BaseEstimator):
         dropout: float = 0.3,
         input_dropout: float | None = None,
         standardize: bool = True,
+        effects: str | dict[str, str] = "none",
+        effects_prior: Any = None,
         similarity: str = "cosine",
         family: str = "poisson",
         scheme: str = "block",
@@ -223,6 +233,8 @@ class PMvGE(BaseEstimator):
         self.dropout = dropout
         self.input_dropout = input_dropout
         self.standardize = standardize
+        self.effects = effects
+        self.effects_prior = effects_prior
         self.similarity = similarity
         self.family = family
         self.scheme = scheme
@@ -344,6 +356,58 @@ class PMvGE(BaseEstimator):
         with progress_bar(f"embedding {view}", self.progress) as on_progress:
             return embed(fitted, view, X, ids=ids, on_progress=on_progress)
 
+    def fold_in(
+        self,
+        view: str,
+        X: Any = None,
+        *,
+        links: Any,
+        ids: Any = None,
+        exposure: float | None = None,
+    ) -> NDArray[np.float32]:
+        r"""Return the vectors (n, K) of new entities from their features and their first links.
+
+        Encoders and all known entities stay as they are. The effects of each new entity maximise
+        the likelihood of its links, plus the log-density of the effects' prior. A row without
+        links has the vector of :meth:`embed`. :meth:`search` and :meth:`vectors` take the same
+        ``links``.
+
+        By default the level of a row is not observed: which partners it has counts, given the
+        total of its weights, because a newcomer's other links are "not yet". For Poisson weights
+        the log-likelihood is then :math:`\sum_j w_{ij} \eta_{ij} - w_{i\cdot} \log \sum_j
+        e^{\eta_{ij}}`, and the effect of the bias stays 0. For other families it is the
+        log-likelihood, maximal in a level of the row that is added to :math:`\eta`.
+
+        Parameters
+        ----------
+        X
+            Features (n, ...) of the new entities. None for a featureless view with
+            ``effects="vector"``, where rows are numbered by ``links``.
+        links
+            ``{other view: (rows, ids, weights)}``: row numbers of X, ids of known entities, and
+            weights (1 if left out). Repeated links add up.
+        ids
+            Ids of the rows, as in :meth:`embed`: rows whose id was given in training are known
+            entities, which keep their effects and can have no first links.
+        exposure
+            None: zeros are not observed. A number s: the links were collected over a share s of
+            the training's exposure, so that the expected weight is :math:`s \mu_{ij}`, and zeros
+            are observed. With 1 they say as much as in training.
+
+        Raises
+        ------
+        InputError
+            If the view has no effects, a view pair was not observed in training, ids are unknown,
+            row numbers are out of range, or weights are negative or not finite.
+        """
+        fitted = self._check_fitted()
+        fitted.schema_of(view)
+        with progress_bar(f"folding in {view}", self.progress) as on_progress:
+            found = find_or_fold_in(
+                fitted, view, X, ids, links=links, exposure=exposure, on_progress=on_progress
+            )
+        return found.outputs[:, : fitted.n_components]
+
     def embed_to(self, path: str | Path, view: str, X: Any, ids: Any = None) -> int:
         """Write ids and vectors of any number of rows to a Parquet file; return the row count.
 
@@ -368,7 +432,8 @@ class PMvGE(BaseEstimator):
         as :meth:`embed` does.
         """
         fitted = self._check_fitted()
-        return {view: self.embed(view, rows_or_ids(fitted, view, graph)) for view in graph.views}
+        outputs = embed_graph(fitted, graph, show_progress=self.progress)
+        return {view: Y[:, : fitted.n_components] for view, Y in outputs.items()}
 
     def vectors(
         self,
@@ -376,6 +441,8 @@ class PMvGE(BaseEstimator):
         X: Any = None,
         *,
         ids: Any = None,
+        links: Any = None,
+        exposure: float | None = None,
         among: str | None = None,
         side: Literal["query", "candidate"] = "query",
     ) -> NDArray[np.float32]:
@@ -389,6 +456,8 @@ class PMvGE(BaseEstimator):
         ----------
         X, ids
             Entities, as in :meth:`embed`. Without both, all training entities.
+        links, exposure
+            First links of new entities, as in :meth:`fold_in`.
         among
             The view of the partners. The current similarities do not depend on it.
         side
@@ -399,11 +468,19 @@ class PMvGE(BaseEstimator):
         for name in (view, *([] if among is None else [among])):
             fitted.schema_of(name)
         with progress_bar(f"embedding {view}", self.progress) as on_progress:
-            Y = find_entities(fitted, view, X, ids, on_progress=on_progress).vectors
-        factor = (
-            fitted.similarity.query_array if side == "query" else fitted.similarity.candidate_array
-        )
-        return np.array(factor(Y), np.float32)  # a copy, not embeddings_
+            Y = find_or_fold_in(
+                fitted, view, X, ids, links=links, exposure=exposure, on_progress=on_progress
+            ).outputs
+        if among is None and fitted.network.n_biases(view):
+            raise InputError(
+                f"vectors: view {view!r} has biases, which depend on the view of the partners: "
+                "expected among"
+            )
+        similarity = fitted.pair_similarity.for_pair(view, view if among is None else among)
+        if side == "candidate" and among is not None:
+            similarity = fitted.pair_similarity.for_pair(among, view)
+        mapped = similarity.query_array(Y) if side == "query" else similarity.candidate_array(Y)
+        return np.array(mapped, np.float32)  # a copy, not embeddings_
 
     def intensity(self, view: str, X: Any, other: str, X_other: Any) -> NDArray[np.float64]:
         r"""Return the expected weights :math:`\mu_{ij}` between rows of two views, (n, m).
@@ -411,8 +488,13 @@ class PMvGE(BaseEstimator):
         Raise InputError if the view pair was not observed in training: its alpha is unknown.
         """
         log_alpha = self.log_alpha_of(view, other)
-        Y, Y_other = self.embed(view, X), self.embed(other, X_other)
-        return intensity(Y, Y_other, log_alpha, similarity=self.similarity_, family=self.family_)
+        fitted = self._check_fitted()
+        Y, Y_other = (
+            find_entities(fitted, v, rows, None).outputs
+            for v, rows in ((view, X), (other, X_other))
+        )
+        similarity = fitted.pair_similarity.for_pair(view, other)
+        return intensity(Y, Y_other, log_alpha, similarity=similarity, family=self.family_)
 
     def search(
         self,
@@ -420,6 +502,8 @@ class PMvGE(BaseEstimator):
         X: Any = None,
         *,
         ids: Any = None,
+        links: Any = None,
+        exposure: float | None = None,
         among: str,
         k: int = 10,
         by: Literal["intensity", "similarity"] = "intensity",
@@ -436,6 +520,10 @@ class PMvGE(BaseEstimator):
         ----------
         X, ids
             The entities to search for, as in :meth:`embed`. Without both, all training entities.
+        links, exposure
+            First links of new entities, as in :meth:`fold_in`: row numbers of X, or of the ids of a
+            featureless view. Without exposure, expected weights of one row are known up to a
+            factor. ``exclude="known"`` leaves out these links, too.
         among
             The view to search in.
         k
@@ -457,7 +545,9 @@ class PMvGE(BaseEstimator):
         for name in (view, among):
             fitted.schema_of(name)
         with progress_bar(f"embedding {view}", self.progress) as on_progress:
-            queries = find_entities(fitted, view, X, ids, on_progress=on_progress)
+            queries = find_or_fold_in(
+                fitted, view, X, ids, links=links, exposure=exposure, on_progress=on_progress
+            )
         with progress_bar(f"searching {among}", self.progress) as on_progress:
             return search(
                 fitted,
@@ -483,6 +573,18 @@ class PMvGE(BaseEstimator):
             fitted.schema_of(name)
         wanted = find_ids(fitted.ids[view], as_input_ids(f"view {view!r}: ids", ids))
         return known_links(fitted, view, wanted, among)
+
+    def is_known(self, view: str, ids: Any) -> NDArray[np.bool_]:
+        """Return which ids are those of training entities, (n,).
+
+        In a view with features only ids that were given in training identify entities. Raise
+        InputError if the view is unknown or ids are not valid.
+        """
+        fitted = self._check_fitted()
+        given = as_input_ids(f"view {view!r}: ids", ids)
+        if fitted.schema_of(view).row_shape is not None and view not in fitted.given_ids:
+            return np.zeros(len(given), bool)
+        return np.asarray(find_ids(fitted.ids[view], given) >= 0)
 
     def log_alpha_of(self, view: str, other: str) -> float:
         r"""Return :math:`\log\alpha` of a view pair, in either order.
@@ -518,13 +620,14 @@ class PMvGE(BaseEstimator):
                 f"log_likelihood: expected a MultiViewGraph, got {type(graph).__name__}"
             )
         log_alpha = {pair: self.log_alpha_of(*pair) for pair in graph.links}
-        Y = self.embed_graph(graph)
+        fitted = self._check_fitted()
+        Y = embed_graph(fitted, graph, show_progress=self.progress)
         with progress_bar("log-likelihood", self.progress) as on_progress:
             values = log_likelihood(
                 graph,
                 Y,
                 log_alpha,
-                similarity=self.similarity_,
+                similarity=fitted.pair_similarity,
                 family=self.family_,
                 on_progress=on_progress,
             )
@@ -552,9 +655,9 @@ class PMvGE(BaseEstimator):
         ----------
         links
             ``{(view, view): links}`` between training entities: ids and weights ``(ids, ids,
-            weights)``, or a sparse matrix of the training entities; or a MultiViewGraph with the
-            entities of the training. By default the links that ``fit`` held out; they were used for
-            early stopping, if ``patience`` was set.
+            weights)``, or a sparse matrix of the training entities; or a MultiViewGraph, which may
+            have new entities. By default the links that ``fit`` held out; they were used for early
+            stopping, if ``patience`` was set.
         k
             Length of the ranked lists for recall and nDCG.
         include_known
@@ -585,6 +688,7 @@ class PMvGE(BaseEstimator):
             exposure=exposure,
             k=k,
             max_pairs=max_pairs,
+            show_progress=self.progress,
         )
 
     def describe(self) -> dict[str, Any]:

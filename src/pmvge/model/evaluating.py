@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pmvge.errors import InputError
-from pmvge.evaluation import POPULARITY, Results, evaluate_held_out, evaluate_popularity
-from pmvge.graph import Links, MultiViewGraph, Pair, known_positions, parse_links
+from pmvge.evaluation import (
+    POPULARITY,
+    Popularity,
+    Results,
+    evaluate_held_out,
+    evaluate_popularity,
+)
+from pmvge.graph import Links, MultiViewGraph, Pair, find_ids, known_positions, parse_links
+from pmvge.model.embedding import embed_graph
 from pmvge.model.fitted import Fitted
+from pmvge.model.searching import known_links
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """Held-out links, and what is known of their entities."""
+
+    outputs: Mapping[str, NDArray[np.float32]]
+    held_out: dict[Pair, Links]
+    known: dict[Pair, Links]
+    popularity: dict[Pair, Popularity]
 
 
 def evaluate(
@@ -21,52 +41,102 @@ def evaluate(
     exposure: float | None,
     k: int,
     max_pairs: int,
+    show_progress: bool = False,
 ) -> Results:
     """Return the metrics of a model and of the popularity list on held-out links.
 
     See :meth:`PMvGE.evaluate <pmvge.PMvGE.evaluate>`. Raise InputError if links are not valid, if
     all of them were in training, or if the model has no training links.
     """
-    kept = fitted.require_links("evaluate")
     if links is None:
-        held, known = dict(kept.held_out), dict(kept.training)
+        problem = _of_fit(fitted, include_known)
+    elif isinstance(links, MultiViewGraph) and not _same_entities(fitted, links):
+        problem = _of_graph(fitted, links, show_progress)
     else:
-        held = _parse(fitted, links)
-        known = {pair: fitted.known_links(*pair) for pair in held}
-    overlap = {pair: _overlap(part, known[pair]) for pair, part in held.items()}
-    if links is None and not include_known:  # skip pairs whose held-out links repeat training links
-        held = {pair: part for pair, part in held.items() if overlap[pair] < len(part)}
-    for (a, b), part in held.items():
+        problem = _of_training_entities(fitted, links)
+    overlap = {pair: _overlap(part, problem.known[pair]) for pair, part in problem.held_out.items()}
+    for (a, b), part in problem.held_out.items():
         if not include_known and 0 < len(part) == overlap[a, b]:
             raise InputError(
                 f"links {a},{b}: all {len(part):,} were in training, so none is left to evaluate; "
                 "pass include_known=True (--include-known) to evaluate them"
             )
+    options: dict[str, Any] = {
+        "known": None if include_known else problem.known,
+        "exposure": exposure,
+        "family": fitted.family,
+        "k": k,
+        "max_pairs": max_pairs,
+    }
     results = evaluate_held_out(
-        fitted.embeddings,
-        {pair: fitted.log_alpha_of(*pair) for pair in held},
-        held,
-        known=None if include_known else known,
-        weights={pair: fitted.alpha_of(*pair).weight for pair in held},
-        exposure=exposure,
-        similarity=fitted.similarity,
-        family=fitted.family,
-        k=k,
-        max_pairs=max_pairs,
+        problem.outputs,
+        {pair: fitted.log_alpha_of(*pair) for pair in problem.held_out},
+        problem.held_out,
+        weights={pair: fitted.alpha_of(*pair).weight for pair in problem.held_out},
+        similarity=fitted.pair_similarity,
+        **options,
     )
     for (a, b), count in overlap.items():
         if count and f"{a},{b}" in results["pairs"]:
             results["pairs"][f"{a},{b}"]["in_training"] = count
-    popularity = evaluate_popularity(
-        held,
-        known,
-        include_known=include_known,
-        exposure=exposure,
-        family=fitted.family,
-        k=k,
-        max_pairs=max_pairs,
-    )
+    popularity = evaluate_popularity(problem.held_out, problem.popularity, **options)
     return results | {"popularity": popularity | {"meaning": POPULARITY}}
+
+
+def _of_fit(fitted: Fitted, include_known: bool) -> _Problem:
+    """Return the links that ``fit`` held out, without pairs whose links are all in training."""
+    kept = fitted.require_links("evaluate")
+    held = {
+        pair: part
+        for pair, part in kept.held_out.items()
+        if include_known or _overlap(part, kept.training[pair]) < len(part)
+    }
+    known = {pair: kept.training[pair] for pair in held}
+    popularity = {pair: Popularity.of(part) for pair, part in known.items()}
+    return _Problem(fitted.outputs, held, known, popularity)
+
+
+def _of_training_entities(fitted: Fitted, links: Any) -> _Problem:
+    """Return links between training entities."""
+    fitted.require_links("evaluate")
+    held = _parse(fitted, links.links if isinstance(links, MultiViewGraph) else links)
+    known = {pair: fitted.known_links(*pair) for pair in held}
+    popularity = {pair: Popularity.of(part) for pair, part in known.items()}
+    return _Problem(fitted.outputs, held, known, popularity)
+
+
+def _of_graph(fitted: Fitted, graph: MultiViewGraph, show_progress: bool) -> _Problem:
+    """Return the links of a graph that may have new entities, which are known by given ids."""
+    fitted.require_links("evaluate")
+    outputs = embed_graph(fitted, graph, show_progress=show_progress)
+    positions = {view: _positions(fitted, graph, view) for view in graph.views}
+    known, popularity = {}, {}
+    for (a, b), links in graph.links.items():
+        training = fitted.known_links(a, b)
+        matrix = known_links(fitted, a, positions[a], b, positions[b])
+        known[a, b] = parse_links("known", matrix, links.shape, a == b, None)
+        left, right = (
+            np.where(positions[view] >= 0, degree[positions[view]], 0.0)
+            for view, degree in zip((a, b), training.degrees(), strict=True)
+        )
+        popularity[a, b] = Popularity(left, right, training.total, a == b)
+    return _Problem(outputs, dict(graph.links), known, popularity)
+
+
+def _positions(fitted: Fitted, graph: MultiViewGraph, view: str) -> NDArray[np.int64]:
+    """Return which training entities those of a graph are, -1 for new ones."""
+    identified = view in fitted.given_ids and view in graph.given_ids
+    if identified or graph.views[view] is None:
+        return find_ids(fitted.ids[view], graph.ids[view])
+    return np.full(graph.sizes[view], -1, np.int64)
+
+
+def _same_entities(fitted: Fitted, graph: MultiViewGraph) -> bool:
+    """Return whether a graph has the entities of the training, in the same order."""
+    return all(
+        view in fitted.ids and np.array_equal(ids, fitted.ids[view])
+        for view, ids in graph.ids.items()
+    )
 
 
 def _overlap(links: Links, known: Links) -> int:
@@ -80,15 +150,6 @@ def _parse(fitted: Fitted, links: Any) -> dict[Pair, Links]:
     Raise InputError if a view pair was not observed in training, or if entities are not those of
     the training.
     """
-    if isinstance(links, MultiViewGraph):
-        for view, ids in links.ids.items():
-            fitted.schema_of(view)
-            if not np.array_equal(ids, fitted.ids[view]):
-                raise InputError(
-                    f"evaluate: view {view!r}: expected the entities of the training, got other "
-                    "ids; pass links as {(view, view): (ids, ids, weights)}"
-                )
-        links = links.links
     if not isinstance(links, Mapping):
         raise InputError(
             "evaluate: expected a MultiViewGraph or {(view, view): links}, got "

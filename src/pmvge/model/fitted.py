@@ -44,7 +44,8 @@ class Fitted:
     choices: Mapping[str, Choice]
     schemas: Mapping[str, ViewSchema]
     n_components: int
-    embeddings: dict[str, NDArray[np.float32]]
+    effects: Mapping[str, str]  # the kind of effects of each view
+    outputs: dict[str, NDArray[np.float32]]  # (n, K + P): vectors and biases of the entities
     ids: dict[str, Ids]
     given_ids: frozenset[str]  # views whose ids the user gave; others are numbered
     alpha: dict[Pair, Alpha]
@@ -53,11 +54,22 @@ class Fitted:
     tables: Mapping[str, Any] | None  # how rows are made from tables; None without tables
     links: TrainingLinks | None  # None if they were not saved with the model
     labels: Labels = field(default_factory=dict)
+    shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # of features
+
+    @property
+    def embeddings(self) -> dict[str, NDArray[np.float32]]:
+        """Return the vectors (n, K) of the training entities."""
+        return {view: Y[:, : self.n_components] for view, Y in self.outputs.items()}
 
     @property
     def similarity(self) -> Similarity:
-        """Return the similarity of the model."""
+        """Return the similarity of vectors."""
         return self.network.similarity
+
+    @property
+    def pair_similarity(self) -> Similarity:
+        """Return the similarity of outputs, which includes biases."""
+        return self.network.pair_similarity
 
     @property
     def family(self) -> Family:

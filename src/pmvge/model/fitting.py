@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from pmvge.checks import pick_seed, real
@@ -27,7 +28,9 @@ from pmvge.encoders import (
     EncoderSpec,
     MultiViewEncoder,
     check_outputs,
+    choose_effects,
     choose_encoders,
+    choose_priors,
     embed_rows,
     schemas_of,
     set_input_scale,
@@ -37,6 +40,7 @@ from pmvge.graph import CHUNK, Features, Ids, MultiViewGraph, hold_out_links
 from pmvge.likelihoods import TrainedGraph, build_family, check_family
 from pmvge.model.fitted import Alpha, Fitted
 from pmvge.model.parameters import check_parameters, pick_device
+from pmvge.model.shares import feature_shares
 from pmvge.model.trainer import make_trainer
 from pmvge.model.training_links import TrainingLinks
 from pmvge.progress import OnProgress, progress_bar
@@ -92,10 +96,20 @@ def fit(
     with private_rng(device, seed):
         family = build_family(settings["family"], tuple(graph.links))
         check_family(family, graph, validation, scheme=settings["scheme"])
-        network = MultiViewEncoder(choices, schemas, K, settings["similarity"], family)
+        effects = _choose_effects(settings, kept, shards)
+        network = MultiViewEncoder(
+            choices,
+            schemas,
+            K,
+            settings["similarity"],
+            family,
+            effects=effects,
+            pairs=tuple(graph.links),
+        )
         set_input_scale(network, graph, choices)
         check_similarity(network.similarity, K)
         network.to(device)
+        _hold_unlinked(network, kept, world)
         check_outputs(network, graph, K)
         with training_progress(settings["progress"] and world.first) as progress:
             early = None if settings["patience"] is None else held
@@ -107,13 +121,14 @@ def fit(
             history = trainer.run()
     shown = settings["progress"] and world.first
     own = _embed_entities(network, graph, K, shards, shown)
-    ids, embeddings = gather_entities(shards, graph.ids, own)
-    _check_finite(ids, embeddings)
+    ids, outputs = gather_entities(shards, graph.ids, own)
+    _check_finite(ids, outputs)
+    _centre_biases(network, own, outputs)
     with progress_bar("alpha", shown) as on_progress:
         rng = np.random.default_rng(
             [seed, 4, *([world.rank] if world.size > 1 and sharded else [])]
         )
-        trained = TrainedGraph(graph, validation, own, embeddings, network.similarity, shards)
+        trained = TrainedGraph(graph, validation, own, outputs, network.pair_similarity, shards)
         alphas = family.fit_alphas(trained, rng, on_progress)
     fixed = isinstance(settings["random_state"], Integral)
     return Fitted(
@@ -122,7 +137,8 @@ def fit(
         choices=choices,
         schemas={view: replace(schema, n=len(ids[view])) for view, schema in schemas.items()},
         n_components=K,
-        embeddings=embeddings,
+        effects=effects,
+        outputs=outputs,
         ids={view: names.copy() for view, names in ids.items()},
         given_ids=graph.given_ids,
         alpha={pair: Alpha(*alpha) for pair, alpha in alphas.items()},
@@ -131,7 +147,54 @@ def fit(
         tables=graph.tables,
         # Links of one process of several are not those of the model.
         links=None if sharded and world.size > 1 else TrainingLinks.of(kept, held),
+        shares=feature_shares(network, graph, own, np.random.default_rng([seed, 7])),
     )
+
+
+def _choose_effects(
+    settings: dict[str, Any], graph: MultiViewGraph, shards: Shards
+) -> dict[str, str]:
+    """Return the effects of every view; raise ParameterError if the settings do not fit."""
+    linked = {view for pair in graph.links for view in pair}
+    effects = choose_effects(
+        settings["effects"], {view: view in linked for view in graph.view_names}
+    )
+    choose_priors(settings["effects_prior"], effects)
+    for view, kind in effects.items():
+        if kind != "none" and view in shards.split_views:
+            raise ParameterError(
+                f"effects: view {view!r}: expected the same entities in all processes, got others; "
+                f"use effects={{{view!r}: 'none'}}"
+            )
+    return effects
+
+
+def _hold_unlinked(network: MultiViewEncoder, graph: MultiViewGraph, world: World) -> None:
+    """Hold the effects of entities without training links, in any process, at 0."""
+    for view in network.bias_pairs:
+        effects = network.effects_of(view)
+        assert effects is not None
+        linked = np.zeros(graph.sizes[view], bool)
+        for pair, links in graph.links.items():
+            for side, ends in zip(pair, (links.rows, links.cols), strict=True):
+                if side == view:
+                    linked[ends] = True
+        parts = [np.frombuffer(part, bool) for part in world.gather(linked.tobytes())]
+        effects.hold_unlinked(torch.from_numpy(np.logical_or.reduce(parts)))
+
+
+def _centre_biases(
+    network: MultiViewEncoder,
+    own: Mapping[str, NDArray[np.float32]],
+    outputs: Mapping[str, NDArray[np.float32]],
+) -> None:
+    """Subtract the mean of each bias over the training entities: log alpha gets the constant."""
+    K = network.n_components
+    for view in network.bias_pairs:
+        mean = outputs[view][:, K:].mean(0, dtype=np.float64)
+        network.centre(view, torch.from_numpy(mean))
+        for part in {id(Y): Y for Y in (own[view], outputs[view])}.values():
+            part[:, K:] -= mean.astype(np.float32)
 
 
 def _check_graphs(
@@ -247,7 +310,10 @@ def _embed_range(
         return embed_rows(
             network, view, None, np.arange(rows.start, rows.stop), K, on_progress=on_progress
         )
-    return embed_rows(network, view, X[rows], None, K, on_progress=on_progress)
+    index = None
+    if network.effects_of(view) is not None:
+        index = np.arange(rows.start, rows.stop)
+    return embed_rows(network, view, X[rows], None, K, index=index, on_progress=on_progress)
 
 
 def _check_finite(ids: Mapping[str, Ids], embeddings: Mapping[str, NDArray[np.float32]]) -> None:

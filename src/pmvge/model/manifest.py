@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pmvge.encoders import ViewSchema
+from pmvge.encoders import EFFECTS, ViewSchema
 from pmvge.errors import choose, one_line, short
 from pmvge.graph import Pair
 from pmvge.model.fitted import Alpha
@@ -30,6 +30,8 @@ class SavedModel:
     seed: int
     schemas: dict[str, ViewSchema]
     given_ids: frozenset[str] | None  # None: format 1 does not say
+    shares: dict[str, dict[str, float]]  # of features, by view and view of the partners
+    effects: dict[str, str]  # "none" for all views in format 1
     alpha: dict[Pair, Alpha]
     history: History
     tables: Mapping[str, Any] | None
@@ -51,6 +53,8 @@ def parse_manifest(manifest: dict[str, Any]) -> SavedModel:
         seed=_seed(get(manifest, "seed", str)),
         schemas=schemas,
         given_ids=_given_ids(manifest, schemas),
+        shares=_shares(manifest.get("feature_shares", {}), schemas),
+        effects=_effects(manifest.get("effects", {}), schemas),
         alpha=dict(_alpha(entry, schemas) for entry in get(manifest, "alpha", list)),
         history=_history(get(manifest, "history", list)),
         tables=_tables(manifest.get("tables")),
@@ -82,6 +86,24 @@ def _given_ids(
         return None
     views = strings("given_ids", manifest["given_ids"])
     return frozenset(choose("view", v, schemas, "given_ids", error=DamagedValue) for v in views)
+
+
+def _effects(saved: Any, schemas: Mapping[str, ViewSchema]) -> dict[str, str]:
+    given = expect("effects", saved, dict)
+    for view, kind in given.items():
+        choose("view", view, schemas, "effects", error=DamagedValue)
+        choose("effects", kind, EFFECTS, f"view {view!r}", error=DamagedValue)
+    return {view: given.get(view, "none") for view in schemas}
+
+
+def _shares(saved: Any, schemas: Mapping[str, ViewSchema]) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for view, shares in expect("feature_shares", saved, dict).items():
+        for other, share in expect("feature_shares", shares, dict).items():
+            for name in (view, other):
+                choose("view", name, schemas, "feature_shares", error=DamagedValue)
+            found.setdefault(view, {})[other] = number("feature_shares", share)
+    return found
 
 
 def _alpha(entry: Any, schemas: Mapping[str, ViewSchema]) -> tuple[Pair, Alpha]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from pmvge import storage
@@ -32,6 +33,8 @@ from pmvge.similarities import SIMILARITIES, similarity_name
 from pmvge.storage import DamagedValue
 from pmvge.version import __version__
 
+BIASES = "biases.safetensors"  # of the training entities of views with effects
+
 
 def save_model(folder: Path, fitted: Fitted, *, links: bool) -> None:
     """Write ``model.json``, the weights, the vectors of every view, the labels and the links.
@@ -50,6 +53,8 @@ def save_model(folder: Path, fitted: Fitted, *, links: bool) -> None:
             for view, schema in fitted.schemas.items()
         },
         "given_ids": sorted(fitted.given_ids),
+        "effects": dict(fitted.effects),
+        "feature_shares": {view: dict(shares) for view, shares in fitted.shares.items()},
         "alpha": [
             {
                 "pair": pair,
@@ -66,6 +71,11 @@ def save_model(folder: Path, fitted: Fitted, *, links: bool) -> None:
     for view in fitted.schemas:
         vectors = Embeddings(fitted.ids[view], fitted.embeddings[view])
         parts[_embeddings_file(view)] = vectors.save
+    if biases := fitted.network.bias_pairs:
+        K = fitted.n_components
+        parts[BIASES] = storage.tensors_writer(
+            {view: torch.from_numpy(fitted.outputs[view][:, K:].copy()) for view in biases}
+        )
     content["background"], files = links_to_files(fitted.links if links else None, fitted.labels)
     storage.commit(folder, "model", content, parts | files)
 
@@ -96,7 +106,13 @@ def load_model(
         _check_size(choices, saved.schemas, saved.n_components, weights)
         family = build_family(saved.family, [*saved.alpha])
         network = MultiViewEncoder(
-            choices, saved.schemas, saved.n_components, saved.similarity, family=family
+            choices,
+            saved.schemas,
+            saved.n_components,
+            saved.similarity,
+            family,
+            effects=saved.effects,
+            pairs=[*saved.alpha],
         )
         _load_weights(folder, network, weights)
         _check_finite(network, choices, family)
@@ -107,6 +123,7 @@ def load_model(
         }
         ids = {view: part.ids for view, part in vectors.items()}
         sizes = {view: schema.n for view, schema in saved.schemas.items()}
+        biases = _read_biases(parts, network, sizes)
         links, labels = links_from_files(saved.background, parts, sizes)
         given = saved.given_ids
         return Fitted(
@@ -115,7 +132,13 @@ def load_model(
             choices=choices,
             schemas=saved.schemas,
             n_components=saved.n_components,
-            embeddings={view: part.vectors for view, part in vectors.items()},
+            effects=saved.effects,
+            outputs={
+                view: np.concatenate([part.vectors, biases[view]], 1)
+                if view in biases
+                else part.vectors
+                for view, part in vectors.items()
+            },
             ids=ids,
             given_ids=_guess_given(ids, saved.tables) if given is None else given,
             alpha=saved.alpha,
@@ -124,6 +147,7 @@ def load_model(
             tables=saved.tables,
             links=links,
             labels=labels,
+            shares=saved.shares,
         )
 
     return storage.read(folder, "model", load)
@@ -186,7 +210,8 @@ def _check_finite(
     checked = {
         view: network.encoder_of(view) for view, c in choices.items() if isinstance(c, EncoderSpec)
     }
-    others = {"similarity": network.similarity, "family": family}
+    others = {"similarity": network.similarity, "family": family, "effects": network.effects}
+    others |= {"biases": network.heads}
     for name, module in {**checked, **others}.items():
         if not all(bool(tensor.isfinite().all()) for tensor in module.state_dict().values()):
             raise DamagedValue(f"weights of {name!r} are not finite")
@@ -200,6 +225,27 @@ def _read_vectors(parts: storage.Parts, view: str, shape: tuple[int, int]) -> Em
             f"vectors of view {view!r}: expected shape {shape}, got {saved.vectors.shape}"
         )
     return saved
+
+
+def _read_biases(
+    parts: storage.Parts, network: MultiViewEncoder, sizes: Mapping[str, int]
+) -> dict[str, NDArray[np.float32]]:
+    """Return the biases of the training entities, by view."""
+    if not network.bias_pairs:
+        return {}
+    saved = storage.read_tensors(storage.find_part(parts, BIASES))
+    found = {}
+    for view in network.bias_pairs:
+        shape = (sizes[view], network.n_biases(view))
+        tensor = saved.get(view, torch.empty(0))
+        if tuple(tensor.shape) != shape or tensor.dtype is not torch.float32:
+            raise DamagedValue(
+                f"biases of view {view!r}: expected shape {shape}, got {tuple(tensor.shape)}"
+            )
+        if not bool(tensor.isfinite().all()):
+            raise DamagedValue(f"biases of view {view!r} are not finite")
+        found[view] = tensor.numpy()
+    return found
 
 
 def _embeddings_file(view: str) -> str:

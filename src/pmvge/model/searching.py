@@ -38,12 +38,12 @@ def search(
     """
     log_alpha = fitted.log_alpha_of(view, among) if by == "intensity" else 0.0
     pool = find_entities(fitted, among, candidates, None)
-    similarity = fitted.similarity
+    similarity = fitted.pair_similarity.for_pair(view, among)
     positions, product = top_k(
-        similarity.query_array(queries.vectors),
-        similarity.candidate_array(pool.vectors),
+        similarity.query_array(queries.outputs),
+        similarity.candidate_array(pool.outputs),
         k,
-        _excluded(fitted, view, queries.positions, among, pool.positions, exclude),
+        _excluded(fitted, view, queries, among, pool.positions, exclude),
         on_progress=on_progress,
     )
     names = fitted.ids[among] if candidates is None else np.arange(len(pool.positions))
@@ -59,7 +59,7 @@ def search(
 def _excluded(
     fitted: Fitted,
     view: str,
-    queries: NDArray[np.int64],
+    entities: Entities,
     among: str,
     candidates: NDArray[np.int64],
     exclude: Any,
@@ -67,6 +67,7 @@ def _excluded(
     """Return a matrix (queries, candidates) whose entries are left out of the search."""
     if exclude is None:
         return None
+    queries = entities.positions
     shape = (len(queries), len(candidates))
     if not isinstance(exclude, str):
         given = as_input_ids("search: exclude", exclude)
@@ -87,6 +88,9 @@ def _excluded(
     left_out = sparse.csr_array(shape)
     if exclude == "known":
         left_out = left_out + known_links(fitted, view, queries, among, candidates)
+        if among in entities.first_links:
+            own = entities.first_links[among]
+            left_out = left_out + own @ _selection(candidates, own.shape[1]).T
     if view == among:
         n = len(fitted.ids[view])
         left_out = left_out + _selection(queries, n) @ _selection(candidates, n).T

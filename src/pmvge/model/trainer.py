@@ -9,14 +9,25 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from pmvge import storage
 from pmvge.distributed import SINGLE_PROCESS, Shards, World, combine_fingerprints
-from pmvge.encoders import MLP, Identity, LazyRows, Lookup, MultiViewEncoder, batch_norms
+from pmvge.encoders import (
+    MLP,
+    Identity,
+    LazyRows,
+    Lookup,
+    MultiViewEncoder,
+    Zero,
+    batch_norms,
+    choose_priors,
+)
 from pmvge.errors import ParameterError
 from pmvge.graph import MultiViewGraph
 from pmvge.likelihoods import POISSON, BlockObjective, Family, PairObjective
+from pmvge.model.priors import PriorUpdate, learned_priors
 from pmvge.sampling import BatchStream, BlockSampler, PairSampler, prefetch_depth, row_gatherer
 from pmvge.training import (
     Checkpoints,
@@ -61,21 +72,27 @@ def make_trainer(
     sampler: Any
     if settings["scheme"] == "block":
         family = _family(network)
-        objective = BlockObjective(graph, network.similarity, family)
+        objective = BlockObjective(graph, network.pair_similarity, family)
         n_uniform = max(1, round(rate * B))
         sampler = BlockSampler(
             share, n_links=B, n_uniform=n_uniform, rng=rng, measure=family.measure
         )
         drawn, n_entities = min(B, share.n_links), 2 * (B + n_uniform)
     else:
-        objective = PairObjective(share, network.similarity)
+        objective = PairObjective(share, network.pair_similarity)
         sampler = PairSampler(share, m=B, r=rate, tau=settings["tau"], rng=rng)
         drawn, n_entities = sampler.n_links, 2 * B
     _check_batch_norm(network, graph)
     lazy = _lazy_modules(network, graph, n_entities, world)
     trainer = Trainer(
         network,
-        EncodedLoss(network, objective, device, settings["precision"]),
+        EncodedLoss(
+            network,
+            objective,
+            device,
+            settings["precision"],
+            _prior_weights(network, sampler, world),
+        ),
         BatchStream(
             sampler, rng, row_gatherer(graph, device), prefetch=prefetch_depth(graph, device)
         ),
@@ -87,12 +104,40 @@ def make_trainer(
         lazy=lazy,
         world=world,
         find_unused_parameters=_has_unused_parameters(network, graph, lazy),
+        after_step=_prior_update(settings, network, graph, seed, device, shards),
     )
     if own:  # weights are initialised alike; from here on, dropout differs between processes
         dropout_generator(device).manual_seed(
             int(np.random.default_rng([seed, 5, *own]).integers(2**63))
         )
     return trainer
+
+
+def _prior_weights(
+    network: MultiViewEncoder, sampler: BlockSampler | PairSampler, world: World
+) -> dict[str, NDArray[np.float64]]:
+    """Return the weights of the priors of effects, for the views that have effects."""
+    if not network.bias_pairs:
+        return {}
+    weights = sampler.prior_weights(world.total(sampler.total))
+    return {view: weights[view] for view in network.bias_pairs if view in weights}
+
+
+def _prior_update(
+    settings: dict[str, Any],
+    network: MultiViewEncoder,
+    graph: MultiViewGraph,
+    seed: int,
+    device: torch.device,
+    shards: Shards,
+) -> PriorUpdate | None:
+    """Return the update of learned priors; None if there are none."""
+    kinds = {v: "vector" if v in network.bias_pairs else "none" for v in network.views}
+    learned = learned_priors(network, choose_priors(settings["effects_prior"], kinds))
+    if not learned:
+        return None
+    rng, measure = np.random.default_rng([seed, 6]), _family(network).measure
+    return PriorUpdate(network, graph, learned, rng, device, shards, measure)
 
 
 def _family(network: MultiViewEncoder) -> Family:
@@ -109,6 +154,8 @@ def _lazy_modules(
     """
     needed: dict[LazyRows, float] = {}  # rows per batch
     for view, X in graph.views.items():
+        if (effects := network.effects_of(view)) is not None:
+            needed[effects] = n_entities
         if isinstance(X, np.ndarray):
             continue
         each = 1.0 if X is None else X.nnz / X.shape[0]
@@ -130,7 +177,8 @@ def _has_unused_parameters(
     network: MultiViewEncoder, graph: MultiViewGraph, lazy: Sequence[LazyRows]
 ) -> bool:
     """Return whether a batch, which has one view pair, can leave optimized weights unused."""
-    if not all(isinstance(encoder, MLP | Lookup | Identity) for encoder in network.encoders):
+    built_in = (MLP, Lookup, Identity, Zero)
+    if not all(isinstance(encoder, built_in) for encoder in network.encoders):
         return True  # a user-defined module may have weights that it does not use
     lazy_weights = {id(module.weight) for module in lazy}
 
@@ -139,7 +187,8 @@ def _has_unused_parameters(
 
     weights = optimized(network) - optimized(network.similarity) - optimized(_family(network))
     used = (
-        optimized(network.encoder_of(a)) | optimized(network.encoder_of(b)) for a, b in graph.links
+        {p for view in pair for module in network.modules_of(view) for p in optimized(module)}
+        for pair in graph.links
     )
     return any(weights - part for part in used)
 
@@ -193,7 +242,7 @@ def _validator(
     sampler = BlockSampler(held, n_links=size, n_uniform=size, rng=rng, measure=family.measure)
     batches = list(sampler.each_pair())
     total = sum(batch.total for batch in batches)
-    loss = EncodedLoss(network, BlockObjective(held, network.similarity, family), device)
+    loss = EncodedLoss(network, BlockObjective(held, network.pair_similarity, family), device)
     gather = row_gatherer(held, device)
 
     def validate() -> float:

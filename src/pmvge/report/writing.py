@@ -17,6 +17,7 @@ from pmvge.pages import (
     skipped_section,
 )
 from pmvge.report.sections.details import details
+from pmvge.report.sections.effects import effects
 from pmvge.report.sections.links import calibration, distributions, examples
 from pmvge.report.sections.scores import scores
 from pmvge.report.sections.space import space
@@ -79,7 +80,9 @@ def write_report(
     results = evaluation_of(model) if evaluation is None else evaluation
     sections = [training(model), space(model, seed)]
     sections += _link_sections(model, pairs, k, seed)
-    sections += [scores(results, pairs), details(facts)]
+    sections += [scores(results, pairs)]
+    sections += [section for section in [effects(facts)] if section is not None]
+    sections += [details(facts)]
     page = document(
         title or "PMvGE",
         _summary(facts),

@@ -129,6 +129,28 @@ class BlockSampler:
                 k = int(np.searchsorted(self._cumulative[:-1], self.rng.random()))
             yield self._samplers[k].draw(self.rng)
 
+    def prior_weights(self, total: float) -> dict[str, NDArray[np.float64]]:
+        """Return 1 / (``total`` times the expected occurrences of an entity in a step), by view.
+
+        If each occurrence of an entity adds this share of its penalty to the loss, the expected
+        loss has the sum of all penalties over ``total``, whatever the size of a batch.
+        """
+        share = np.diff(self._cumulative, prepend=0.0)
+        expected: dict[str, NDArray[np.float64]] = {}
+        for probability, sampler in zip(share, self._samplers, strict=True):
+            sides = 1 if sampler.links.within and all(sampler.complete) else 2  # shared: once
+            for view, log_weight in list(zip(sampler.pair, sampler.log_weight, strict=True))[
+                :sides
+            ]:
+                times = probability * np.exp(-log_weight.astype(np.float64))
+                expected[view] = expected.get(view, 0.0) + times
+        return {view: 1 / (total * times) for view, times in expected.items()}
+
+    @property
+    def total(self) -> float:
+        """The measure of all links."""
+        return float(sum(sampler.links.total for sampler in self._samplers))
+
     def each_pair(self) -> Iterator[LinkBatch]:
         """Yield one batch for every view pair that has links."""
         for sampler in self._samplers:

@@ -91,6 +91,32 @@ class PairSampler:
         rate = self.n_uniform / self.n_links
         self.tau = graph.n_terms / (rate * graph.n_links) if tau is None else tau
 
+    def prior_weights(self, total: float) -> dict[str, NDArray[np.float64]]:
+        """Return 1 / (``total`` times the probability that a step has an entity), by view.
+
+        An entity that a step draws several times is encoded, and penalised, once.
+        """
+        # The probabilities that one drawn link, and one uniform pair, have the entity.
+        chance: dict[str, NDArray[np.float64]] = {}
+        n_links, n_terms = int(self._link_edges[-1]), int(self._term_edges[-1])
+        for pair, links in self._links.items():
+            n, m = links.shape
+            partners = ((m - 1) / 2, (n - 1) / 2) if links.within else (m, n)
+            ends = (links.rows, links.cols)
+            for view, own, count, each in zip(pair, ends, (n, m), partners, strict=True):
+                in_links = np.bincount(own, minlength=count) / n_links
+                both = np.stack([in_links, np.full(count, each / n_terms)])
+                chance[view] = chance.get(view, 0.0) + both
+        draws = np.array([[self.n_links], [self.n_uniform]])
+        with np.errstate(divide="ignore"):  # an entity that every draw has
+            absent = {v: (draws * np.log1p(-np.minimum(p, 1))).sum(0) for v, p in chance.items()}
+        return {view: 1 / (total * -np.expm1(log)) for view, log in absent.items()}
+
+    @property
+    def total(self) -> float:
+        """The number of links, by which the loss is divided."""
+        return float(self._link_edges[-1])
+
     def __iter__(self) -> Iterator[PairBatch]:
         while True:
             drawn_links = self.rng.integers(self._link_edges[-1], size=self.n_links)

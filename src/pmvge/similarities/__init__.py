@@ -1,6 +1,7 @@
 """Similarities of two vectors, one file each."""
 
 from pmvge.similarities.base import Similarity
+from pmvge.similarities.biased import Biased, WithBiases
 from pmvge.similarities.cosine import Cosine
 from pmvge.similarities.inner import INNER, Inner
 from pmvge.similarities.registry import (
@@ -14,9 +15,11 @@ from pmvge.similarities.registry import (
 __all__ = [
     "INNER",
     "SIMILARITIES",
+    "Biased",
     "Cosine",
     "Inner",
     "Similarity",
+    "WithBiases",
     "build_similarity",
     "check_similarity",
     "register_similarity",

@@ -30,9 +30,18 @@ class Similarity(nn.Module):
 
     linear: ClassVar[bool] = True  # whether ``outer`` is the identity
 
-    def forward(self, f: torch.Tensor) -> torch.Tensor:
-        """Return the vectors y (n, K) from the outputs f (n, K) of an encoder."""
-        return f
+    def forward(self, f: torch.Tensor, effects: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the vectors y (n, K) from the outputs f (n, K) of an encoder, and effects."""
+        return f if effects is None else f + effects
+
+    def from_effects(self, effects: torch.Tensor) -> torch.Tensor:
+        """Return the vectors y (n, K) of entities without features from their effects (n, K)."""
+        y: torch.Tensor = self(torch.zeros_like(effects), effects)
+        return y
+
+    def effect_scale(self, effects: torch.Tensor, *, featureless: bool) -> float:
+        """Return the mean squared derivative of the vectors in their effects."""
+        return 1.0
 
     def query(self, y: torch.Tensor) -> torch.Tensor:
         """Return the left factors (n, Q) of the inner products of vectors y (n, K)."""
@@ -45,6 +54,10 @@ class Similarity(nn.Module):
     def outer(self, product: torch.Tensor) -> torch.Tensor:
         """Return g from inner products, elementwise and increasing."""
         return product
+
+    def for_pair(self, a: str, b: str) -> Similarity:
+        """Return the similarity of vectors of view ``a`` and of view ``b``; one for all pairs."""
+        return self
 
     # -- the same for arrays ----------------------------------------------------------------
 

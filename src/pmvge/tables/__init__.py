@@ -3,7 +3,15 @@
 from pmvge.tables.columns.encodings import Notes
 from pmvge.tables.columns.saved import check_saved_tables
 from pmvge.tables.guessing.sketch import Sketch, sketch_project
-from pmvge.tables.new_tables import link_pairs, pair_of, read_labels, read_links, read_rows, rows_of
+from pmvge.tables.new_tables import (
+    link_pairs,
+    pair_of,
+    read_first_links,
+    read_labels,
+    read_links,
+    read_rows,
+    rows_of,
+)
 from pmvge.tables.on_disk.mapped import open_features
 from pmvge.tables.on_disk.parquet import features_from_parquet, ids_from_parquet
 from pmvge.tables.project import (
@@ -38,6 +46,7 @@ __all__ = [
     "pair_of",
     "parse_toml",
     "project_text",
+    "read_first_links",
     "read_graph",
     "read_labels",
     "read_links",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pmvge.errors import TableError, choose, short
-from pmvge.graph import Features, Ids, Links, Pair, parse_links
+from pmvge.graph import Features, Ids, Links, Pair, find_ids, parse_links
 from pmvge.tables.columns.casts import cast_id, check_casts, check_column, id_type, select_typed
 from pmvge.tables.columns.encodings import Notes
 from pmvge.tables.columns.recipe import Recipe, fetch_batches
@@ -124,6 +124,36 @@ def read_links(
     where = f"links {a},{b} ({table.source})"
     shape = (len(ids[a]), len(ids[b]))
     return parse_links(where, triple, shape, a == b, described["symmetrize"]), summary
+
+
+def read_first_links(
+    tables: SavedTables,
+    ids: Mapping[str, Ids],
+    view: str,
+    row_ids: Ids,
+    pair: Pair,
+    source: Any,
+) -> tuple[tuple[NDArray[np.int64], Ids, NDArray[np.float64]], JoinSummary]:
+    """Return links of new entities with known ones, as ``model.fold_in`` takes them.
+
+    They are (rows, ids of the other view, weights), where rows are positions in ``row_ids``. The
+    table has the columns of the training link table of the pair. Within a view, links of two known
+    or of two new entities are left out. Raise TableError as :func:`read_links` does.
+    """
+    a, b = pair
+    if a != b:
+        links, summary = read_links(tables, {**ids, view: row_ids}, pair, source)
+        rows, cols = (
+            (links.rows, links.cols) if summary.pair[0] == view else (links.cols, links.rows)
+        )
+        return (rows.astype(np.int64), ids[b if view == a else a][cols], links.weights), summary
+    known = ids[view]
+    new = np.flatnonzero(find_ids(known, row_ids) < 0)
+    both = np.concatenate([known, row_ids[new]])
+    links, summary = read_links(tables, {view: both}, pair, source)  # row < col
+    mixed = (links.rows < len(known)) & (links.cols >= len(known))
+    rows = new[links.cols[mixed] - len(known)]
+    return (rows, known[links.rows[mixed]], links.weights[mixed]), summary
 
 
 def read_labels(

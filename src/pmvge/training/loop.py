@@ -49,6 +49,8 @@ class Trainer:
         Modules of the network of which a step updates only the rows that it needs.
     find_unused_parameters
         Whether a batch may leave some of the other parameters without a gradient.
+    after_step
+        Is called after every step with the number of steps made; may change buffers of the network.
     """
 
     def __init__(
@@ -65,7 +67,9 @@ class Trainer:
         lazy: Sequence[LazyRows] = (),
         world: World | None = None,
         find_unused_parameters: bool = True,
+        after_step: Callable[[int], None] | None = None,
     ) -> None:
+        self.after_step = after_step
         self.network, self.objective, self.batches, self.plan = network, objective, batches, plan
         self.validate, self.checkpoints, self.progress = validate, checkpoints, progress
         self.world = world or World()
@@ -126,6 +130,8 @@ class Trainer:
         rate = self.plan.learning_rate_at(self.step)
         self.losses.append(self.optimizer.step(batch, rate, self.step + 1))
         self.step += 1
+        if self.after_step is not None:
+            self.after_step(self.step)
 
     def seconds(self) -> float:
         """Return the training time, including that before a resume."""

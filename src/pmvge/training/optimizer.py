@@ -35,9 +35,9 @@ class NetworkOptimizer:
         clip_norm: float | None,
     ) -> None:
         self.loss, self.world, self.clip_norm = loss, world, clip_norm
-        self.lazy = [LazyAdam(module, weight_decay) for module in lazy]
+        self.lazy = [LazyAdam(m, weight_decay if m.decays else 0.0) for m in lazy]
         self.parameters = [p for p in network.parameters() if p.requires_grad]
-        self.adam = _adam(self.parameters, weight_decay)
+        self.adam = _adam(self.parameters, weight_decay, _special_weights(network))
 
     @property
     def is_empty(self) -> bool:
@@ -50,11 +50,12 @@ class NetworkOptimizer:
         Raise DivergedError, before any weight changes, if the loss or a gradient is not finite.
         """
         for group in self.adam.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group.get("multiplier", 1.0)
         self.adam.zero_grad(set_to_none=True)
         loss = self.loss(batch)
-        if loss.value.requires_grad:  # False if all encoders of this view pair are fixed
-            loss.value.backward()
+        total = loss.value if loss.penalty is None else loss.value + loss.penalty
+        if total.requires_grad:  # False if all encoders of this view pair are fixed
+            total.backward()
         row_gradients = [self._row_gradient(lazy) for lazy in self.lazy]
         norm = self._clip(
             [row_gradient[1] for row_gradient in row_gradients if row_gradient is not None]
@@ -68,7 +69,7 @@ class NetworkOptimizer:
         self.adam.step()
         for lazy, row_gradient in zip(self.lazy, row_gradients, strict=True):
             if row_gradient is not None:  # as torch's Adam skips parameters without a gradient
-                lazy.step(*row_gradient, rate)
+                lazy.step(*row_gradient, rate * lazy.module.lr_multiplier)
         return value
 
     def _row_gradient(self, lazy: LazyAdam) -> tuple[torch.Tensor, torch.Tensor] | None:
@@ -157,11 +158,32 @@ def _divergence(step: int, problem: str, rate: float, loss: Loss) -> str:
     )
 
 
-def _adam(parameters: list[nn.Parameter], weight_decay: float) -> torch.optim.Optimizer:
+def _special_weights(network: nn.Module) -> dict[int, LazyRows]:
+    """Return the modules whose weights have a learning rate or decay of their own."""
+    return {
+        id(module.weight): module
+        for module in network.modules()
+        if isinstance(module, LazyRows) and (module.lr_multiplier != 1 or not module.decays)
+    }
+
+
+def _adam(
+    parameters: list[nn.Parameter], weight_decay: float, special: dict[int, LazyRows]
+) -> torch.optim.Optimizer:
     """Return AdamW, fused if possible, without decay of biases, norms and scales."""
-    groups = [
-        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": weight_decay},
-        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    plain = [p for p in parameters if id(p) not in special]
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in plain if p.ndim > 1], "weight_decay": weight_decay},
+        {"params": [p for p in plain if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    groups += [
+        {
+            "params": [p],
+            "weight_decay": weight_decay if special[id(p)].decays else 0.0,
+            "multiplier": special[id(p)].lr_multiplier,
+        }
+        for p in parameters
+        if id(p) in special
     ]
     fused = all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in parameters)
     return torch.optim.AdamW(

@@ -99,6 +99,7 @@ def test_missing_and_unknown_values_are_one_note_per_column(run, model, table, t
         "view users: 5 values of 'age' are missing: filled in",
         "view users: 10 values of 'country' were not seen in training: treated as none of the"
         " known values",
+        "view users: 0 known from training, 10 new",
     ]
     assert printed.err.splitlines() == [f"note: {note}" for note in notes]
     assert json.loads(printed.out) == {

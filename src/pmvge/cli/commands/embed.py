@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from pmvge.cli.options import AsJson, Model
+from pmvge.cli.options import AsJson, FirstLinkTables, FirstPairs, Model
 from pmvge.cli.output import bold, check_writable, print_json, print_notes
 from pmvge.errors import ParameterError
 
@@ -21,17 +21,21 @@ def embed(
     ],
     view: Annotated[str, typer.Option("--view", help="The view that the rows belong to.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The Parquet file to write.")],
+    links: FirstLinkTables = None,
+    pair: FirstPairs = None,
     as_json: AsJson = False,
 ) -> None:
     """Embed the rows of a table and write ids and vectors to a Parquet file.
 
     The table needs the columns that the view had in training. It is read and embedded in chunks.
+    Rows with ids of the training are known entities. New ones can have first links.
 
     Example: pmvge embed model/ --view films new_films.csv -o vectors.parquet
     """
     if output.suffix != ".parquet":
         raise ParameterError(f"-o: expected a name that ends in .parquet, got {str(output)!r}")
     check_writable(output, folder=False)
+    from pmvge.cli.first_links import FirstLinks
     from pmvge.cli.new_rows import count_rows, describe_values, embed_table, with_progress
     from pmvge.model import PMvGE
     from pmvge.progress import ProgressBar
@@ -40,10 +44,11 @@ def embed(
     loaded = PMvGE.load(model)
     loaded.progress = False  # one bar for all rows
     counts: Counter[tuple[str, str]] = Counter()
+    first = FirstLinks(loaded, view, table, links, pair or []) if links else None
     with ProgressBar(f"embedding {view}") as bar:
-        chunks = embed_table(loaded, view, table, counts)
+        chunks = embed_table(loaded, view, table, counts, first)
         rows = save_atomically(output, with_progress(chunks, bar, count_rows(table)))
-    notes = describe_values(view, counts)
+    notes = [*(first.notes if first else []), *describe_values(view, counts)]
     print_notes(notes)
     if as_json:
         facts = {"output": str(output), "rows": rows, "n_components": loaded.n_components}

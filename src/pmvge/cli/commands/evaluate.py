@@ -14,7 +14,6 @@ from pmvge.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
     from pmvge.graph import Links, Pair
-    from pmvge.model import PMvGE
 
 
 def evaluate(
@@ -52,6 +51,7 @@ def evaluate(
         raise ParameterError(
             f"--pair: expected at most one for each --links, got {len(pair)} for {len(links)}"
         )
+    from pmvge.cli.view_pairs import view_pair
     from pmvge.graph import merge_links
     from pmvge.model import PMvGE
     from pmvge.tables import read_links
@@ -59,7 +59,7 @@ def evaluate(
     loaded = PMvGE.load(model)
     held: dict[Pair, Links] = {}
     for number, table in enumerate(links):
-        views = _view_pair(loaded, pair[number] if pair and number < len(pair) else None, table)
+        views = view_pair(loaded, pair[number] if pair and number < len(pair) else None, table)
         found, joined = read_links(loaded.tables_, loaded.ids_, views, table)
         found = found if views == joined.pair else found.transposed()
         if joined.dropped and strict:
@@ -80,20 +80,6 @@ def evaluate(
             line += f", a sample of {row['sampled_queries']:,} rows"
         line += f"; expected weights are multiplied by {row['exposure']:.4g} (exposure)"
         console.print(line, markup=False, soft_wrap=True)
-
-
-def _view_pair(model: PMvGE, text: str | None, table: str) -> Pair:
-    """Return the view pair of a held-out table, from ``--pair`` or from the table's columns."""
-    from pmvge.tables import link_pairs, pair_of
-
-    known = link_pairs(model.tables_)
-    if text is None:
-        return known[0] if len(known) == 1 else pair_of(model.tables_, table)
-    a, comma, b = text.partition(",")
-    if comma and ((a, b) in known or (b, a) in known):
-        return a, b
-    listed = " or ".join(",".join(pair) for pair in known)
-    raise InputError(f"--pair: no links of {text!r} in training: expected {listed}")
 
 
 def _describe_overlap(results: dict[str, Any]) -> Iterator[str]:

@@ -38,9 +38,25 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
 
 def _views_table(facts: dict[str, Any]) -> Table:
     table = Table("view", "entities", "features", "encoder", title="Views", title_justify="left")
+    table.add_column("effects")
     for name, view in facts["views"].items():
-        table.add_row(cell(name), f"{view['n']:,}", cell(view["features"]), cell(view["encoder"]))
+        row: list[Any] = [
+            cell(name),
+            f"{view['n']:,}",
+            cell(view["features"]),
+            cell(view["encoder"]),
+        ]
+        table.add_row(*row, _effects(view["effects"]))
     return table
+
+
+def _effects(effects: dict[str, Any]) -> str:
+    """Return the kind of effects, and how much of the similarities features explain."""
+    shares = effects.get("feature_shares", {})
+    if not shares:
+        return str(effects["kind"])
+    mean = sum(shares.values()) / len(shares)
+    return f"{effects['kind']} (features explain {mean:.0%})"
 
 
 def _links_table(facts: dict[str, Any]) -> Table:

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pmvge.cli.options import AsJson, Model
+from pmvge.cli.options import AsJson, FirstLinkTables, FirstPairs, Model
 from pmvge.cli.output import cell, print_json, print_notes, visible
 from pmvge.errors import InputError, ParameterError, choose
 
@@ -22,8 +22,13 @@ def search(
         list[str] | None, typer.Option("--id", help="The id of a known entity; can be repeated.")
     ] = None,
     rows: Annotated[
-        str | None, typer.Option("--rows", metavar="FILE", help="A table of new entities.")
+        str | None,
+        typer.Option(
+            "--rows", metavar="FILE", help="A table of new entities; ids of the training are known."
+        ),
     ] = None,
+    links: FirstLinkTables = None,
+    pair: FirstPairs = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Number of partners to return.")] = 10,
     by: Annotated[
         str,
@@ -41,10 +46,15 @@ def search(
     Example: pmvge search model/ --view users --id 42 --among films -k 10 --exclude-known
 
     New entities: pmvge search model/ --view users --rows new_users.csv --among films
+
+    With first links: add --links first_ratings.csv
     """
     choose("ranking", by, ("intensity", "similarity"), "--by")
     if bool(id_) == bool(rows):
         raise ParameterError("pass exactly one of --id and --rows")
+    if links and not rows:
+        raise ParameterError("--links: expected new entities in --rows, too")
+    from pmvge.cli.first_links import FirstLinks
     from pmvge.cli.new_rows import describe_values
     from pmvge.cli.partners import best_partners, queries
     from pmvge.model import PMvGE
@@ -56,19 +66,18 @@ def search(
         loaded.log_alpha_of(view, among)
     notes: Counter[tuple[str, str]] = Counter()
     results = []
-    for ids, X, identified in queries(loaded, view, id_ or [], rows, notes):
+    first = FirstLinks(loaded, view, rows, links, pair or []) if links and rows else None
+    for chunk in queries(loaded, view, id_ or [], rows, notes, first):
         results += best_partners(
             loaded,
-            ids,
-            X,
-            identified=identified,
+            chunk,
             view=view,
             among=among,
             k=k,
             by=by,
             exclude_known=exclude_known,
         )
-    print_notes(describe_values(view, notes))
+    print_notes([*(first.notes if first else []), *describe_values(view, notes)])
     if as_json:
         print_json({"view": view, "among": among, "by": by, "results": results})
         return

@@ -64,7 +64,7 @@ def scores(results: Mapping[str, Any] | None, pairs: Sequence[PairData]) -> Sect
         ("", pair_names.get(name, user_text(name)), values, popular["pairs"].get(name))
         for name, values in by_pair.items()
     ]
-    if total:
+    if total and len(by_pair) > 1:
         lines.append(("total", "overall", total, popular.get("overall")))
     rows, row_classes = [], []
     for row_class, name, values, rival in lines:
