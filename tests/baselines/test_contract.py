@@ -314,6 +314,7 @@ def test_a_failed_fit_removes_the_state_of_the_fit_before(name):
 # Another value of parameters that are not numbers, or for which half of the default gives the same
 # result on small graphs.
 OTHER = {
+    "effects": "vector",
     "activation": "tanh", "constraint": "nodes", "encoder": "linear", "hidden_sizes": (5,),
     "kernel": "laplacian", "order": "first", "output_activation": "tanh", "scheme": "paper",
     "similarity": "inner", "gamma": 0.01, "landmarks": 7, "fanout": 1, "n_neighbors": 3,
@@ -326,6 +327,7 @@ WITHOUT_EFFECT = {
     "progress", "device", "checkpoint_dir", "checkpoint_steps", "checkpoint_seconds",
     "precision",  # depends on the machine
     "family",  # there is one; others are tested in tests/likelihoods
+    "effects_prior",  # for effects only
     "tol", "n_starts",  # tested with the SBM and MDS
     # PMvGE uses these only with early stopping, the paper's scheme, or a schedule:
     "tau", "max_epochs", "decay_every", "decay_factor", "validation_fraction", "patience",
