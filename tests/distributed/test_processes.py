@@ -151,6 +151,20 @@ def fit_shards(folder: Path) -> None:
     model.fit(shard(rank), sharded=True).save(folder / f"model {rank}")
 
 
+def fit_effects(folder: Path) -> None:
+    """Fit effects to the same graph, and to shards of the links; try them on split views."""
+    rank = int(os.environ["RANK"])
+    options = {"max_steps": 60, "patience": None, "random_state": 0, "progress": False}
+    model = PMvGE(K, effects="vector", **options).fit(full_graph())
+    model.save(folder / f"same {rank}")
+    share = link_share(full_graph(), World(rank, 2))
+    PMvGE(K, effects="vector", **options).fit(share, sharded=True).save(folder / f"shard {rank}")
+    try:
+        PMvGE(K, effects="vector", **options).fit(shard(rank), sharded=True)
+    except PmvgeError as error:
+        (folder / f"refused {rank}").write_text(str(error))
+
+
 def fit_with_checkpoints(folder: Path) -> None:
     """Fit with checkpoints, and write the process id, which a test uses to kill the process."""
     model = PMvGE(
@@ -203,7 +217,7 @@ TASKS: dict[str, Callable[[Path], None]] = {
     f.__name__: f
     for f in (
         send_gradients, send_densities, train_lazy_rows, fit_shards, fit_with_checkpoints,
-        fit_and_leave, fit_another_graph, fit_more_processes,
+        fit_and_leave, fit_another_graph, fit_more_processes, fit_effects,
     )
 }  # fmt: skip
 
@@ -305,6 +319,27 @@ def test_a_sharded_fit_has_all_entities_and_the_total_weight(tmp_path):
     g = first.embeddings_["image"].astype(float) @ first.embeddings_["tag"].astype(float).T
     weight = sum(shard(rank).total_weight for rank in range(2))
     assert first.alpha_[0, 1] == pytest.approx(weight / np.exp(g).sum())
+
+
+def test_effects_are_the_same_in_all_processes(tmp_path):
+    run_task(fit_effects, tmp_path)
+    for kind in ("same", "shard"):
+        first, second = (PMvGE.load(tmp_path / f"{kind} {rank}") for rank in range(2))
+        for (a, b), log_alpha in first.log_alpha_.items():
+            assert second.log_alpha_[a, b] == log_alpha
+            for view, other in ((a, b), (b, a)):
+                Y = first.vectors(view, among=other)
+                np.testing.assert_array_equal(Y, second.vectors(view, among=other))
+        views = [model.describe()["views"] for model in (first, second)]
+        priors = [{v: facts[v]["effects"]["sigma"] for v in facts} for facts in views]
+        assert priors[0] == priors[1]
+        linked = np.zeros(10_000, bool)
+        linked[full_graph().links["free", "dense"].rows] = True
+        norms = np.linalg.norm(first.embeddings_["free"], axis=1)
+        assert (norms[linked] > 0).all()
+        assert (norms[~linked] == 0).all()
+    for rank in range(2):
+        assert "'image': expected the same entities" in (tmp_path / f"refused {rank}").read_text()
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc/self/task")
