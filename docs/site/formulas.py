@@ -24,6 +24,7 @@ OPERATORS = {
     "langle": "⟨", "rangle": "⟩", "in": "∈", "sim": "∼", "ge": "≥", "le": "≤", "cdot": "·",
     "dots": "…", "to": "→", "times": "×", "top": "⊤", "sum": "∑", "prod": "∏", "approx": "≈",
     "notin": "∉", "mid": "∣", "{": "{", "}": "}", "|": "‖", "ne": "≠", "mapsto": "↦", "circ": "∘",
+    "leftarrow": "←", "partial": "∂",
 }  # fmt: skip
 FUNCTIONS = ("exp", "log", "max", "min", "deg", "cos", "sin", "sinh", "coth", "tanh")
 SPACES = {"quad": "1em", "qquad": "2em", ",": "0.17em", " ": "0.25em"}
@@ -121,7 +122,7 @@ def _atom(token: str, tokens: Iterator[str]) -> str:
         return f"<msqrt>{_argument(tokens)}</msqrt>"
     if name in ACCENTS:
         return f'<mover accent="true">{_argument(tokens)}<mo>{ACCENTS[name]}</mo></mover>'
-    if name in ("text", "mathrm"):
+    if name in ("text", "mathrm", "operatorname"):
         words = _words(tokens)
         edge = (
             "\u00a0" * words.startswith(" "),

@@ -104,7 +104,7 @@ def test_priors_are_numbers_pairs_or_learned():
 
 @pytest.mark.parametrize(
     "prior",
-    [0, -1.0, float("nan"), float("inf"), 1e30, True, "1", (1.0,), (1, 2, 3), (1, 0), [1, None]],
+    [0, -1.0, np.nan, np.inf, 1e30, 1e-20, True, "1", (1.0,), (1, 2, 3), (1, 0), [1, None]],
 )
 @pytest.mark.parametrize("view", ["user", "tag"], ids=["with effects", "without effects"])
 def test_priors_that_are_not_positive_numbers_are_refused(prior, view):

@@ -11,7 +11,7 @@ from scipy import sparse
 from torch import nn
 
 from pmvge import EncoderSpec, MultiViewGraph, PMvGE
-from pmvge.errors import ParameterError
+from pmvge.errors import InputError, ParameterError
 from pmvge.training import check_precision
 
 SETTINGS = {
@@ -243,6 +243,30 @@ def test_search_ranks_by_similarities_with_biases(model):
         np.testing.assert_allclose(best, found, atol=1e-5)
 
 
+def test_intensity_of_known_and_new_entities(model, graph):
+    X, films = graph.views["user"][:4], np.arange(5)
+    expected = np.exp(model.log_alpha_of("user", "film") + similarities(model, "user", "film"))
+    known = model.intensity("user", None, "film", None, ids=IDS[:4], ids_other=films)
+    np.testing.assert_allclose(known, expected[:4, :5], rtol=1e-4)
+    np.testing.assert_allclose(model.intensity("user", None, "film", None), expected, rtol=1e-4)
+    mixed = model.intensity("user", X, "film", None, ids=[IDS[0], "new", *IDS[2:4]])
+    np.testing.assert_allclose(mixed[[0, 2, 3]], expected[[0, 2, 3]], rtol=1e-4)
+    new = model.intensity("user", X, "film", None)
+    np.testing.assert_allclose(mixed[1], new[1], rtol=1e-4)
+    assert not np.allclose(new[0], mixed[0], rtol=1e-2)
+
+
+@pytest.mark.parametrize("effects", ["vector", {"user": "bias"}, {"film": "bias"}])
+def test_vectors_need_the_view_of_the_partners_where_a_side_has_biases(graph, effects):
+    model = fit(graph, effects=effects)
+    for view in ("user", "film"):
+        with pytest.raises(InputError, match=f"view '{view}' have biases.*expected among"):
+            model.vectors(view)
+    query = model.vectors("user", among="film")
+    candidate = model.vectors("film", among="user", side="candidate")
+    np.testing.assert_allclose(query @ candidate.T, similarities(model, "user", "film"), atol=1e-4)
+
+
 def test_evaluate_ranks_by_similarities_with_biases(graph):
     model = PMvGE(**SETTINGS | {"similarity": "inner"}).fit(graph, hold_out=0.2)
     result = model.evaluate()["pairs"]["user,film"]
@@ -357,3 +381,15 @@ def test_invalid_settings_are_refused_before_training(graph, tmp_path, settings,
     with pytest.raises(ParameterError, match=message):
         fit(graph, **settings, checkpoint_dir=folder, max_steps=10**9)
     assert not folder.exists()
+
+
+def test_a_narrow_prior_does_not_stop_the_encoders(graph):
+    """The prior's gradient is large; it is clipped apart from that of the encoders."""
+    vectors = [
+        fit(graph, effects_prior=1e-6, clip_norm=clip_norm, similarity="inner").embed(
+            "user", graph.views["user"]
+        )
+        for clip_norm in (10.0, None)
+    ]
+    clipped, free = vectors
+    assert np.linalg.norm(clipped - free) < 0.1 * np.linalg.norm(free)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -139,6 +140,20 @@ def test_other_families_are_maximal_in_a_free_level(family):
 
         best = optimize.minimize(loss, np.zeros(K + 1))
         np.testing.assert_allclose(found[i, :K], best.x[:K], atol=1e-4)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("unlinked", [[2], range(N)], ids=["one row", "all rows"])
+def test_a_view_pair_without_links_of_a_row_changes_nothing(family, unlinked):
+    rows = problem(family=family)
+    part = rows.likelihoods[0]
+    weights = part.weights.clone()
+    weights[list(unlinked)] = 0
+    other = replace(part, weights=weights)
+    found = maximize(replace(rows, likelihoods=[part, other]))
+    alone = maximize(rows)
+    np.testing.assert_allclose(found[list(unlinked)], alone[list(unlinked)], atol=1e-9)
+    assert not maximize(replace(rows, likelihoods=[other]))[list(unlinked)].any()
 
 
 # -- any similarity ----------------------------------------------------------------------------

@@ -52,6 +52,13 @@ def test_features_explain_nothing_where_there_are_none(graph):
     assert model.describe()["views"]["b"]["effects"]["feature_shares"]["a"] == 0
 
 
+def test_equal_entities_have_no_share():
+    one = MultiViewGraph({"a": np.ones((1, 3)), "b": 5}, {("a", "b"): ([0, 0], [1, 2])})
+    model = fitted(one, effects="vector")
+    assert model._fitted.shares == {"b": {"a": 0.0}}
+    assert model.describe()["views"]["a"]["effects"]["feature_shares"] == {}
+
+
 def test_shares_are_saved(graph, tmp_path):
     model = fitted(graph, effects="vector")
     model.save(tmp_path / "model")

@@ -20,9 +20,10 @@ from pmvge.errors import ParameterError, choose
 
 KINDS = ("none", "bias", "vector")
 INITIAL_STD = 0.01  # of vectors of featureless views, which cannot start at 0
-# Sigma and tau, where they are learned. A narrower one would hold featureless views at 0.
+# Sigma and tau, where they are learned. A narrower one would hold featureless views at 0; where
+# there are features, the similarity gives the initial sigma.
 INITIAL_PRIOR = (0.3, 0.3)
-MAX_PRIOR = 1e18  # sigma and tau are squared in float32
+MIN_PRIOR, MAX_PRIOR = 1e-6, 1e18  # precisions, and squares of gradients, are float32
 
 
 class Effects(nn.Module, LazyRows):
@@ -119,12 +120,14 @@ def _check_prior(view: str, value: Any) -> tuple[float, float] | None:
         return None
     both = (value, value) if not isinstance(value, tuple | list) else tuple(value)
     valid = len(both) == 2 and all(
-        isinstance(number, Real) and not isinstance(number, bool) and 0 < float(number) < MAX_PRIOR
+        isinstance(number, Real)
+        and not isinstance(number, bool)
+        and MIN_PRIOR <= float(number) < MAX_PRIOR
         for number in both
     )
     if not valid:
         raise ParameterError(
             f"effects_prior: view {view!r}: expected a positive number, or (sigma, tau), got "
-            f"{value!r}"
+            f"{value!r}; the least is {MIN_PRIOR:g}"
         )
     return float(both[0]), float(both[1])

@@ -93,14 +93,14 @@ class MultiViewEncoder(nn.Module):
             featureless, vector = schema.row_shape is None, kinds[view] == "vector"
             self._featureless |= {view} if featureless else set()
             self._effects[view] = len(self.effects)
-            self.effects.append(
-                Effects(schema.n, n_out if vector else 0, count, featureless=featureless)
-            )
+            module = Effects(schema.n, n_out if vector else 0, count, featureless=featureless)
+            self.effects.append(module)
             if not featureless and not _has_extra(view, choices):
                 self._heads[view] = len(self.heads)
                 self.heads.append(nn.Linear(n_out, count))
             if not featureless:
                 self._zero_biases(view)
+                module.prior[0] = self.similarity.effect_sigma
             # Centres the biases, so that log alpha has the constant.
             self.register_buffer(f"shift_{self._effects[view]}", torch.zeros(count))
 

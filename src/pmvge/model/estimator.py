@@ -338,9 +338,9 @@ class PMvGE(BaseEstimator):
         r"""Return the vectors (n, K) of known or new entities of a view.
 
         For the similarities "inner" and "cosine", ``embed(a) @ embed(b).T`` is :math:`g`, including
-        the learned scale. Raise NotFitted before ``fit``, InputError if the view is unknown or X
-        does not match the rows in training, and NotInductive for ids without features that were not
-        in training.
+        the learned scale, but without biases, which :meth:`vectors` includes. Raise NotFitted
+        before ``fit``, InputError if the view is unknown or X does not match the rows in training,
+        and NotInductive for ids without features that were not in training.
 
         Parameters
         ----------
@@ -450,7 +450,9 @@ class PMvGE(BaseEstimator):
 
         ``query`` vectors of one view and ``candidate`` vectors of another have the inner product
         that :meth:`search` ranks by; the similarity g is an increasing function of it. For the
-        similarities "inner" and "cosine" both are the vectors of :meth:`embed`.
+        similarities "inner" and "cosine" both are the vectors of :meth:`embed`; where a view has
+        effects, with two more coordinates for the biases. Raise InputError as :meth:`embed` does,
+        and if ``among`` is missing where biases depend on it.
 
         Parameters
         ----------
@@ -459,7 +461,8 @@ class PMvGE(BaseEstimator):
         links, exposure
             First links of new entities, as in :meth:`fold_in`.
         among
-            The view of the partners. The current similarities do not depend on it.
+            The view of the partners. Needed if this view, or one that it is linked to, has effects:
+            biases depend on the view pair.
         side
             "query" for entities that look for partners, "candidate" for possible partners.
         """
@@ -467,31 +470,44 @@ class PMvGE(BaseEstimator):
         choose("side", side, ("query", "candidate"), "vectors: side")
         for name in (view, *([] if among is None else [among])):
             fitted.schema_of(name)
+        if among is None and any(
+            view in pair for pairs in fitted.network.bias_pairs.values() for pair in pairs
+        ):
+            raise InputError(
+                f"vectors: links of view {view!r} have biases, which depend on the view of the "
+                "partners: expected among"
+            )
         with progress_bar(f"embedding {view}", self.progress) as on_progress:
             Y = find_or_fold_in(
                 fitted, view, X, ids, links=links, exposure=exposure, on_progress=on_progress
             ).outputs
-        if among is None and fitted.network.n_biases(view):
-            raise InputError(
-                f"vectors: view {view!r} has biases, which depend on the view of the partners: "
-                "expected among"
-            )
         similarity = fitted.pair_similarity.for_pair(view, view if among is None else among)
         if side == "candidate" and among is not None:
             similarity = fitted.pair_similarity.for_pair(among, view)
         mapped = similarity.query_array(Y) if side == "query" else similarity.candidate_array(Y)
         return np.array(mapped, np.float32)  # a copy, not embeddings_
 
-    def intensity(self, view: str, X: Any, other: str, X_other: Any) -> NDArray[np.float64]:
-        r"""Return the expected weights :math:`\mu_{ij}` between rows of two views, (n, m).
+    def intensity(
+        self,
+        view: str,
+        X: Any,
+        other: str,
+        X_other: Any,
+        *,
+        ids: Any = None,
+        ids_other: Any = None,
+    ) -> NDArray[np.float64]:
+        r"""Return the expected weights :math:`\mu_{ij}` between entities of two views, (n, m).
 
-        Raise InputError if the view pair was not observed in training: its alpha is unknown.
+        X and ``ids``, and X_other and ``ids_other``, give the entities as in :meth:`embed`; where
+        both are None, all training entities. Raise InputError if the view pair was not observed in
+        training: its alpha is unknown.
         """
         log_alpha = self.log_alpha_of(view, other)
         fitted = self._check_fitted()
         Y, Y_other = (
-            find_entities(fitted, v, rows, None).outputs
-            for v, rows in ((view, X), (other, X_other))
+            find_entities(fitted, v, rows, names).outputs
+            for v, rows, names in ((view, X, ids), (other, X_other, ids_other))
         )
         similarity = fitted.pair_similarity.for_pair(view, other)
         return intensity(Y, Y_other, log_alpha, similarity=similarity, family=self.family_)
@@ -656,7 +672,9 @@ class PMvGE(BaseEstimator):
         links
             ``{(view, view): links}`` between training entities: ids and weights ``(ids, ids,
             weights)``, or a sparse matrix of the training entities; or a MultiViewGraph, which may
-            have new entities. By default the links that ``fit`` held out; they were used for early
+            have new entities. A graph with all ids of the training in their order, given or
+            default, has the training entities; in other graphs only given ids identify entities. By
+            default the links that ``fit`` held out; they were used for early
             stopping, if ``patience`` was set.
         k
             Length of the ranked lists for recall and nDCG.

@@ -3,7 +3,7 @@ r"""Fold in: effects of new entities from their first links, with everything els
 The effects of a new entity maximise the log-likelihood of its links with known entities plus the
 log-density of the prior; :mod:`pmvge.model.row_solver` has the formulas. The sum over the other
 side is exact up to ``EXACT`` candidates. Beyond that, a fixed sample S of ``SAMPLE`` candidates
-estimates it, drawn with density :math:`q_j = \frac12 \deg_j / W + \frac12 / m`, with weights
+estimates it, drawn with density :math:`q_j = \frac 1 2 \deg_j / W + \frac 1 2 / m`, with weights
 :math:`v_j = 1 / (|S| q_j)`. The row's own partners are in the sum with weight 1 instead, so that it
 is unbiased and does not depend on other rows.
 """

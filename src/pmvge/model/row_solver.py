@@ -2,7 +2,7 @@ r"""Maximise the log-posterior of the effects of new entities, all rows at once.
 
 With encoders and the other side fixed, row i has the variables :math:`\theta_i = (e_i, b_i)` and
 
-.. math:: F_i(\theta) = \sum_{\text{view pairs}} \ell_i(\eta_{i\cdot}) - \tfrac12 \theta^\top P
+.. math:: F_i(\theta) = \sum_{\text{view pairs}} \ell_i(\eta_{i\cdot}) - \tfrac 1 2 \theta^\top P
           \theta, \qquad \eta_{ij} = \log\alpha + o(\langle q_i(\theta), c_j \rangle),
 
 where P is diagonal, with :math:`\sigma^{-2}` and :math:`\tau^{-2}`. Steps are those of Fisher
@@ -128,7 +128,7 @@ class RowLikelihood:
             _, D, h = self._terms(eta + level[:, None])
             step = (D.sum(1) / h.sum(1).clamp_min(1e-300)).clamp(-2.0, 2.0)
             level = torch.clamp(level + step, start - LEVEL_BOUND, start + LEVEL_BOUND)
-            if float(step[linked].abs().max()) < 1e-12:
+            if not bool((step[linked].abs() >= 1e-12).any()):  # also without linked rows
                 break
         return level
 

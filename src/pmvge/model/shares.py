@@ -37,7 +37,10 @@ def feature_shares(
     outputs: Mapping[str, NDArray[np.float32]],
     rng: np.random.Generator,
 ) -> Shares:
-    """Return the share of features for each view with effects, and each view of its partners."""
+    """Return the share of features for each view with effects, and each view of its partners.
+
+    View pairs in which all entities of the view have the same similarities have no share.
+    """
     device = next(network.parameters(), torch.empty(0)).device
     gather = row_gatherer(graph, device)
     network.eval()
@@ -57,7 +60,8 @@ def feature_shares(
             )
             total = float(np.square(full).sum())
             rest = float(np.square(full - features).sum())
-            shares.setdefault(view, {})[other] = max(0.0, 1 - rest / total) if total > 0 else 1.0
+            if total > 0:
+                shares.setdefault(view, {})[other] = max(0.0, 1 - rest / total)
     return shares
 
 

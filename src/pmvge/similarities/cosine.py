@@ -25,6 +25,8 @@ class Cosine(Similarity):
     is e where it is short, and never longer than :math:`\sqrt s`.
     """
 
+    effect_sigma = 0.1  # relative to |f| = 1
+
     def __init__(self) -> None:
         super().__init__()
         # log s = 10 theta

@@ -37,7 +37,8 @@ class NetworkOptimizer:
         self.loss, self.world, self.clip_norm = loss, world, clip_norm
         self.lazy = [LazyAdam(m, weight_decay if m.decays else 0.0) for m in lazy]
         self.parameters = [p for p in network.parameters() if p.requires_grad]
-        self.adam = _adam(self.parameters, weight_decay, _special_weights(network))
+        self.special = _special_weights(network)
+        self.adam = _adam(self.parameters, weight_decay, self.special)
 
     @property
     def is_empty(self) -> bool:
@@ -57,14 +58,10 @@ class NetworkOptimizer:
         if total.requires_grad:  # False if all encoders of this view pair are fixed
             total.backward()
         row_gradients = [self._row_gradient(lazy) for lazy in self.lazy]
-        norm = self._clip(
-            [row_gradient[1] for row_gradient in row_gradients if row_gradient is not None]
-        )
+        norm = self._clip(row_gradients)
         value = float(loss.value.detach())
-        if not math.isfinite(value + float(norm)):
-            problem = (
-                f"loss is {value}" if not math.isfinite(value) else f"gradient is {float(norm)}"
-            )
+        if not math.isfinite(value + norm):
+            problem = f"loss is {value}" if not math.isfinite(value) else f"gradient is {norm}"
             raise DivergedError(_divergence(number, problem, rate, loss))
         self.adam.step()
         for lazy, row_gradient in zip(self.lazy, row_gradients, strict=True):
@@ -80,15 +77,27 @@ class NetworkOptimizer:
         rows, gradient = self.world.average_row_gradients(*(own or lazy.empty_gradient()))
         return (rows, gradient) if len(rows) else None
 
-    def _clip(self, row_gradients: list[torch.Tensor]) -> torch.Tensor:
-        """Clip all gradients by their common norm, and return the norm before."""
-        gradients = [p.grad for p in self.parameters if p.grad is not None] + row_gradients
+    def _clip(self, row_gradients: list[tuple[torch.Tensor, torch.Tensor] | None]) -> float:
+        """Clip all gradients by their common norm, and return the norm before.
+
+        Effects are clipped apart: a narrow prior has large gradients, which would stop the others.
+        """
+        groups: dict[bool, list[torch.Tensor]] = {False: [], True: []}
+        for p in self.parameters:
+            if p.grad is not None:
+                groups[id(p) in self.special].append(p.grad)
+        for lazy, row_gradient in zip(self.lazy, row_gradients, strict=True):
+            if row_gradient is not None:
+                groups[id(lazy.module.weight) in self.special].append(row_gradient[1])
+        return math.hypot(*(self._clip_group(group) for group in groups.values() if group))
+
+    def _clip_group(self, gradients: list[torch.Tensor]) -> float:
         norm = nn.utils.get_total_norm(gradients)
         if self.clip_norm is not None:
             factor = (self.clip_norm / (norm + 1e-6)).clamp(max=1.0)
             for gradient in gradients:
                 gradient.mul_(factor)
-        return norm
+        return float(norm)
 
     def catch_up(self) -> None:
         """Bring all rows of the lazy weights up to date with all steps made."""
