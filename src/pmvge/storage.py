@@ -28,8 +28,8 @@ try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
-# Format 2 adds given_ids, family and the parameter of that name to model.json. A pmvge that knows
-# format 1 only would call such a parameter damage; by the number it asks for an update instead.
+# Format 2 adds given_ids, family, effects and the parameters of these names to model.json. A pmvge
+# that knows format 1 only would call them damage; by the number it asks for an update instead.
 FORMAT = 2
 READS = 5  # attempts to read a folder that is being written
 T = TypeVar("T")
