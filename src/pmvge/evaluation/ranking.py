@@ -31,7 +31,7 @@ from scipy import sparse
 from pmvge.errors import InputError
 from pmvge.graph import Links, Pair
 from pmvge.likelihoods import POISSON, Family
-from pmvge.similarities import INNER, Biased, Similarity
+from pmvge.similarities import INNER, Similarity
 
 MAX_SCORES = 1 << 22  # scores held at once; more are not faster
 Array = NDArray[Any]
@@ -90,8 +90,8 @@ def evaluate_links(
     InputError
         A shape or number is not valid, or all held-out links are in ``known``.
     """
-    widths_differ = isinstance(similarity, Biased)  # one bias for each view pair of a view
-    _check(Y, Y_other, held_out, known, log_alpha, exposure, k, max_pairs, widths_differ)
+    equal_widths = similarity.equal_widths
+    _check(Y, Y_other, held_out, known, log_alpha, exposure, k, max_pairs, equal_widths)
     truth, seen = _without_known(held_out, known)
     n, m = truth.shape
     rows = _draw(truth, max(1, max_pairs // m), seed) if n * m > max_pairs else np.arange(n)
@@ -316,7 +316,7 @@ def _check(
     exposure: float,
     k: int,
     max_pairs: int,
-    widths_differ: bool = False,
+    equal_widths: bool = True,
 ) -> None:
     for name, number in (("k", k), ("max_pairs", max_pairs)):
         if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
@@ -328,7 +328,7 @@ def _check(
     n, m = held_out.shape
     width = np.shape(Y)[-1] if np.ndim(Y) == 2 else "K"
     for name, vectors, count in (("Y", Y, n), ("Y_other", Y_other, m)):
-        if np.ndim(vectors) == 2 and widths_differ:
+        if np.ndim(vectors) == 2 and not equal_widths:
             width = np.shape(vectors)[1]
         if np.ndim(vectors) != 2 or np.shape(vectors) != (count, width):
             raise InputError(f"{name}: expected shape ({count}, {width}), got {np.shape(vectors)}")

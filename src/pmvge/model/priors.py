@@ -27,18 +27,12 @@ from numpy.typing import NDArray
 from pmvge.distributed import Shards
 from pmvge.encoders import Effects, MultiViewEncoder
 from pmvge.graph import Links, MultiViewGraph, Pair
-from pmvge.sampling import Measure, row_gatherer, with_measure
+from pmvge.sampling import Measure, rows_of, with_measure
 
 EVERY = 25  # steps between updates
 ENTITIES = 4096  # of a view, whose effects are averaged
 PARTNERS = 1024  # of a view pair, whose vectors give S
 BOUNDS = (1e-3, 1e3)  # of sigma and tau
-
-
-class _Inputs(NamedTuple):
-    """Entities to encode, in the form of a batch."""
-
-    inputs: tuple[tuple[str, NDArray[np.int64]], ...]
 
 
 class _View(NamedTuple):
@@ -68,7 +62,7 @@ class PriorUpdate:
         measure: Measure,
     ) -> None:
         self.network, self.shards, self.device = network, shards, device
-        self.gather = row_gatherer(graph, device)
+        self.graph = graph
         self.links = {pair: with_measure(links, measure) for pair, links in graph.links.items()}
         found = {view: self._sample(view, rng) for view in views}
         self.views = {view: samples for view, samples in found.items() if samples is not None}
@@ -96,7 +90,7 @@ class PriorUpdate:
         weights = _degrees(self.links[pair], pair, other)
         p = weights / weights.sum() if weights.sum() > 0 else None
         drawn = rng.choice(len(weights), PARTNERS, p=p)
-        (rows,) = self.gather(_Inputs(((other, drawn),))).x
+        rows = rows_of(self.graph, other, drawn, self.device)
         return other, torch.from_numpy(drawn).to(self.device), rows
 
     def _total(self, degrees: NDArray[np.float64]) -> NDArray[np.float64]:

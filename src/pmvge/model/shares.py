@@ -12,7 +12,7 @@ over a sample of entities and partners, at least 0; effects have the rest.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,15 +20,11 @@ from numpy.typing import NDArray
 
 from pmvge.encoders import MultiViewEncoder
 from pmvge.graph import MultiViewGraph
-from pmvge.sampling import row_gatherer
+from pmvge.sampling import rows_of
 
 SAMPLE = 1000  # entities of the view, and partners
 
 Shares = dict[str, dict[str, float]]  # {view: {partners' view: share of features}}
-
-
-class _Inputs(NamedTuple):
-    inputs: tuple[tuple[str, NDArray[np.int64]], ...]
 
 
 def feature_shares(
@@ -42,12 +38,11 @@ def feature_shares(
     View pairs in which all entities of the view have the same similarities have no share.
     """
     device = next(network.parameters(), torch.empty(0)).device
-    gather = row_gatherer(graph, device)
     network.eval()
     shares: Shares = {}
     for view, pairs in network.bias_pairs.items():
         entities = _sample(graph.sizes[view], rng)
-        (rows,) = gather(_Inputs(((view, entities),))).x
+        rows = rows_of(graph, view, entities, device)
         with torch.no_grad():
             index = torch.from_numpy(entities).to(device)
             plain = network(view, rows, index, effects=False).cpu().numpy()

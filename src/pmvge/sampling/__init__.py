@@ -6,6 +6,7 @@ from pmvge.sampling.batches import (
     RowTensors,
     prefetch_depth,
     row_gatherer,
+    rows_of,
 )
 from pmvge.sampling.block import BlockSampler, LinkBatch, Measure, with_measure
 from pmvge.sampling.pairs import PairBatch, PairSampler
@@ -21,5 +22,6 @@ __all__ = [
     "RowTensors",
     "prefetch_depth",
     "row_gatherer",
+    "rows_of",
     "with_measure",
 ]

@@ -29,6 +29,7 @@ class Similarity(nn.Module):
     """
 
     linear: ClassVar[bool] = True  # whether ``outer`` is the identity
+    equal_widths: ClassVar[bool] = True  # whether the vectors y of both views have one width
     effect_sigma: ClassVar[float] = 0.3  # initial sigma of effects that are added to features
 
     def forward(self, f: torch.Tensor, effects: torch.Tensor | None = None) -> torch.Tensor:

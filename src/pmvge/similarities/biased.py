@@ -48,6 +48,8 @@ class Biased(Similarity):
     A column that is None means no bias. Other columns from ``n_components`` on are ignored.
     """
 
+    equal_widths = False  # a view has one bias for each of its view pairs
+
     def __init__(
         self, similarity: Similarity, n_components: int, left: int | None, right: int | None
     ) -> None:
