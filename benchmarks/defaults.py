@@ -1,106 +1,180 @@
-"""Compare the default settings with others on all problems.
+"""Choose the default settings: compare candidates on all problems, on splits 100 to 109 only.
 
-Each candidate is the default with one setting changed. Digits: share of new images (observed pair)
-and profiles (missing pair) that find their name. Synthetic Poisson links: ROC AUC between new
-entities. Cora, if it is in PMVGE_DATA: accuracy and NMI, settings (A) and (B). Means over seeds.
+Every candidate is BASE with some settings changed. Problems are those of tasks.py; PMVGE_DATA must
+name the folder with the real data. Results are appended to results/defaults.json, and a run
+continues where the last one ended. The table shows, for each problem, the mean over splits of the
+mean of its scores, in percent; the last columns are the largest regret of a candidate, which is the
+difference to the best one in the units of the problem's noise, and its mean.
 
-    PMVGE_DATA=path/to/data python benchmarks/defaults.py
+    PMVGE_DATA=path/to/data python benchmarks/defaults.py --minutes 90
+    python benchmarks/defaults.py --minutes 0      # only print the table
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from output import write
-from plotly import graph_objects
-from problems import poisson_links
+import torch
+from output import RESULTS
+from tasks import TASKS
 
-from pmvge import PMvGE
-from pmvge.datasets import Cora, load_cora, load_digits
-from pmvge.errors import InputError
-from pmvge.evaluation import classification_accuracy, clustering_nmi, link_auc
+from pmvge.encoders import Effects
+from pmvge.training.schedule import WarmupHoldDecay
 
-CANDIDATES: dict[str, dict[str, Any]] = {
-    "default": {},
-    "inner": {"similarity": "inner"},
-    "inner, no dropout": {"similarity": "inner", "dropout": 0.0},
-    "no dropout": {"dropout": 0.0},
-    "rate 1e-3": {"learning_rate": 1e-3},
-    "linear": {"encoder": "linear"},
+FILE = RESULTS / "defaults.json"
+BASE: dict[str, Any] = {
+    "n_components": 100,
+    "hidden_sizes": (128,),
+    "activation": "relu",
+    "dropout": 0.0,
+    "effects": "vector",
+    "similarity": "inner",
+    "batch_size": 256,
+    "learning_rate": 5e-3,
+    "schedule": "auto",
+    "weight_decay": 1.0,
+    "patience": 5,
+    "validation_fraction": 0.1,
 }
+OLD: dict[str, Any] = {  # the defaults of 0.1
+    "hidden_sizes": (256,),
+    "dropout": 0.3,
+    "effects": "none",
+    "similarity": "cosine",
+    "batch_size": 512,
+    "learning_rate": 2e-3,
+    "schedule": "constant",
+    "weight_decay": 0.0,
+}
+WORDS = {"similarity": "cosine", "dropout": 0.5, "weight_decay": 0.0}  # good on bags of words
+# Constants of the code that are compared, too: the attribute of a class that a name stands for.
+CONSTANTS = {
+    "decay_share": (WarmupHoldDecay, "decay_share"),
+    "effects_rate": (Effects, "lr_multiplier"),
+}
+CANDIDATES: dict[str, dict[str, Any]] = {
+    "base": {},
+    "defaults of 0.1": OLD,
+    "cosine": {"similarity": "cosine"},
+    "effects none": {"effects": "none"},
+    "effects bias": {"effects": "bias"},
+    "decay 0": {"weight_decay": 0.0},
+    "decay 3": {"weight_decay": 3.0},
+    "rate 2e-3": {"learning_rate": 2e-3},
+    "batch 128": {"batch_size": 128},
+    "batch 512": {"batch_size": 512},
+    "dropout 0.3": {"dropout": 0.3},
+    "linear": {"encoder": "linear"},
+    "tanh": {"activation": "tanh"},
+    "width 256": {"hidden_sizes": (256,)},
+    "words": WORDS,
+    "decay share 0.25": {"decay_share": 0.25},
+    "decay share 1": {"decay_share": 1.0},
+    "patience 3": {"patience": 3},
+    "patience 8": {"patience": 8},
+    "effects rate 1": {"effects_rate": 1.0},
+    "effects rate 4": {"effects_rate": 4.0},
+    "validation 0.05": {"validation_fraction": 0.05},
+    "input dropout 0.2": {"input_dropout": 0.2},
+    "prior 0.3": {"effects_prior": 0.3},
+}
+SPLITS = range(100, 110)
 
 
-def digits(settings: dict[str, Any], seed: int) -> dict[str, float]:
-    train, test = load_digits(seed=seed)
-    model = PMvGE(32, random_state=seed, progress=False, **settings).fit(train.graph)
-    Y = model.embed_graph(test.graph)
-    return {
-        f"digits {view}": float(np.mean((Y[view] @ Y["name"].T).argmax(1) == test.labels))
-        for view in ("image", "profile")
+@contextmanager
+def constants(settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Set the constants among the settings, and yield the parameters of PMvGE."""
+    before = {name: getattr(*CONSTANTS[name]) for name in CONSTANTS}
+    try:
+        for name in CONSTANTS.keys() & settings.keys():
+            setattr(*CONSTANTS[name], settings[name])
+        yield {key: value for key, value in settings.items() if key not in CONSTANTS}
+    finally:
+        for name, value in before.items():
+            setattr(*CONSTANTS[name], value)
+
+
+def run(minutes: float, n_splits: int, names: list[str], tasks: list[str]) -> list[dict[str, Any]]:
+    """Run the jobs that have no result yet, until time is up, and return all results."""
+    rows = json.loads(FILE.read_text()) if FILE.exists() else []
+    done = {(row["candidate"], row["task"], row["split"]) for row in rows}
+    until = time.monotonic() + 60 * minutes
+    for split in SPLITS[:n_splits]:
+        for name in names:
+            for task in tasks:
+                if (name, task, split) in done or time.monotonic() > until:
+                    continue
+                with constants(BASE | CANDIDATES[name]) as settings:
+                    started = time.process_time()
+                    scores = TASKS[task](settings, split)
+                    seconds = time.process_time() - started
+                rows.append(
+                    {"candidate": name, "task": task, "split": split}
+                    | {"scores": scores, "seconds": round(seconds, 2)}
+                )
+                lines = ",\n ".join(json.dumps(row) for row in rows)
+                FILE.write_text(f"[\n {lines}\n]\n")
+                print(f"{name}: {task}, split {split}: {scores}, {seconds:.1f} s", flush=True)
+    return rows
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the means of all candidates, their regrets and their processor seconds, as Markdown.
+
+    The noise of a problem is the standard deviation, over splits and candidates, of the difference
+    between a candidate and the base on one split, about the candidate's mean.
+    """
+    splits = {row["split"] for row in rows if row["candidate"] == "base"}
+    value = {
+        (row["candidate"], row["task"], row["split"]): 100 * np.mean(list(row["scores"].values()))
+        for row in rows
+        if row["split"] in splits
     }
-
-
-def synthetic(settings: dict[str, Any], seed: int) -> dict[str, float]:
-    found = {}
-    for strong in (False, True):
-        for nonlinear in (False, True):
-            problem = poisson_links(strong=strong, nonlinear=nonlinear, seed=seed)
-            model = PMvGE(16, random_state=seed, progress=False, **settings).fit(problem.train)
-            mu = model.intensity("left", problem.left, "right", problem.right)
-            name = f"{'strong' if strong else 'weak'} {'non-lin.' if nonlinear else 'linear'}"
-            found[name] = link_auc(problem.W, mu)
-    return found
-
-
-def cora(data: Cora, settings: dict[str, Any], seed: int) -> dict[str, float]:
-    labels, n = data.labels, len(data.labels)
-    order = np.random.default_rng(seed).permutation(n)
-    train, test = np.sort(order[: round(0.8 * n)]), np.sort(order[round(0.8 * n) :])
-
-    def scores(Y: Any, Y_test: Any, setting: str) -> dict[str, float]:
-        accuracy = classification_accuracy(Y, labels[train], Y_test, labels[test])
-        return {
-            f"Cora {setting} acc.": accuracy,
-            f"Cora {setting} NMI": clustering_nmi(Y_test, labels[test]),
-        }
-
-    new = {"n_components": 100, "random_state": seed, "progress": False, **settings}
-    Y = PMvGE(**new).fit(data.graph).embeddings_["paper"]
-    found = scores(Y[train], Y[test], "(A)")
-    model = PMvGE(**new).fit(data.graph.subgraph({"paper": train}))
-    words = data.graph.views["paper"]
-    return found | scores(model.embeddings_["paper"], model.embed("paper", words[test]), "(B)")
+    names = [n for n in CANDIDATES if all((n, t, s) in value for t in TASKS for s in splits)]
+    means = np.array([[np.mean([value[n, t, s] for s in splits]) for t in TASKS] for n in names])
+    paired = np.array(
+        [[[value[n, t, s] - value["base", t, s] for s in splits] for t in TASKS] for n in names]
+    )
+    spread = paired[1:] - paired[1:].mean(2, keepdims=True)
+    freedom = max(1, (len(names) - 1) * (len(splits) - 1))
+    noise = np.maximum(np.sqrt((spread**2).sum((0, 2)) / freedom / len(splits)), 0.1)
+    regret = (means.max(0) - means) / noise
+    seconds = {
+        n: sum(row["seconds"] for row in rows if row["candidate"] == n) / len(splits) for n in names
+    }
+    head = ["candidate", *TASKS, "largest regret", "mean regret", "seconds"]
+    lines = [head, ["---"] * len(head)]
+    for name, row, regrets in zip(names, means, regret, strict=True):
+        numbers = [f"{mean:.1f}" for mean in row]
+        lines.append(
+            [
+                name,
+                *numbers,
+                f"{regrets.max():.1f}",
+                f"{regrets.mean():.2f}",
+                f"{seconds[name]:.0f}",
+            ]
+        )
+    lines.append(["noise", *(f"{each:.1f}" for each in noise), "", "", ""])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=1)
-    seeds = parser.parse_args().seeds
-    try:
-        data = load_cora()
-    except InputError as error:
-        print(f"without Cora: {error}")
-        data = None
-    rows = []
-    for name, settings in CANDIDATES.items():
-        start = time.perf_counter()
-        runs = []
-        for seed in range(seeds):
-            run = digits(settings, seed) | synthetic(settings, seed)
-            runs.append(run if data is None else run | cora(data, settings, seed))
-        mean = {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
-        rows.append({"settings": name, **mean, "seconds": time.perf_counter() - start})
-        if len(rows) == 1:
-            print(f"{'':18}" + " ".join(f"{key:>15}" for key in mean))
-        print(f"{name:18}" + " ".join(f"{value:15.3f}" for value in mean.values()), flush=True)
-    figure = graph_objects.Figure()
-    for row in rows:
-        keys = [key for key in row if key not in ("settings", "seconds")]
-        figure.add_scatter(x=keys, y=[row[key] for key in keys], name=row["settings"])
-    write("defaults", rows, figure)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=90.0)
+    parser.add_argument("--splits", type=int, default=2)
+    parser.add_argument("--candidates", nargs="*", default=list(CANDIDATES), choices=CANDIDATES)
+    parser.add_argument("--tasks", nargs="*", default=list(TASKS), choices=TASKS)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = run(given.minutes, given.splits, given.candidates, given.tasks)
+    print(table(rows))
 
 
 if __name__ == "__main__":

@@ -106,6 +106,9 @@ def assert_same(one, other):
         {"scheme": "paper"},
         {"scheme": "paper", "similarity": "inner", "patience": None, "schedule": "cosine"},
         {"patience": 2},
+        {"schedule": "auto", "patience": 1},
+        {"schedule": "auto", "patience": 1, "effects": "vector"},
+        {"schedule": "auto", "patience": None, "scheme": "paper"},
         {"encoder": {"a": EncoderSpec("linear"), "s": nn.Linear(25, 4)}, "schedule": "step"},
     ],
 )

@@ -1,6 +1,7 @@
 """The training history: a list of records, columns, a figure."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -39,6 +40,20 @@ def test_the_best_record_has_the_highest_validation_and_is_the_first_such() -> N
     assert History([*UNSCORED, RECORDS[0]]).best is RECORDS[0]
 
 
+def test_the_kept_record_is_the_last_after_a_decay_and_else_the_best() -> None:
+    decayed = replace(RECORDS[2], validation=0.1, phase="decay")
+    assert History([*RECORDS[:2], decayed]).kept is decayed
+    assert repr(History([*RECORDS[:2], decayed])).endswith("validation 0.1000 at step 30")
+    assert History(RECORDS).kept is RECORDS[1]
+    held = replace(RECORDS[2], validation=0.1, phase="hold")
+    assert History([*RECORDS[:2], held]).kept is RECORDS[1]
+
+
+def test_a_phase_that_is_no_text_is_refused() -> None:
+    with pytest.raises(TypeError, match="phase"):
+        History.from_records([{**History(RECORDS).to_records()[0], "phase": 3}])
+
+
 @pytest.mark.parametrize("highest", [-1.0, 0.0])
 def test_validation_of_zero_or_less_can_be_the_best(highest) -> None:
     low = [Record(k, 0.0, 0.0, value, 0.1, 0.0) for k, value in enumerate([-3.0, highest, -2.0])]
@@ -48,7 +63,7 @@ def test_validation_of_zero_or_less_can_be_the_best(highest) -> None:
 @pytest.mark.parametrize(
     ("records", "shown"),
     [
-        (RECORDS, "History: 30 steps in 3.0 s, loss -0.7500, best validation 0.7500 at step 20"),
+        (RECORDS, "History: 30 steps in 3.0 s, loss -0.7500, validation 0.7500 at step 20"),
         (UNSCORED, "History: 20 steps in 2.0 s, loss 0.1250"),
         ([], "History: no records"),
     ],
@@ -67,10 +82,12 @@ def test_to_dict_makes_a_data_frame(records) -> None:
         "validation",
         "learning_rate",
         "seconds",
+        "phase",
     ]
     assert frame["step"].dtype == np.int64
-    assert set(frame.dtypes[1:]) == {np.dtype(np.float64)}
-    for name in frame.columns:
+    assert set(frame.dtypes[1:-1]) == {np.dtype(np.float64)}
+    assert frame["phase"].tolist() == [record.phase for record in records]
+    for name in frame.columns[:-1]:
         values = [getattr(record, name) for record in records]
         assert frame[name].tolist() == pytest.approx(
             [np.nan if value is None else value for value in values], nan_ok=True
@@ -78,7 +95,7 @@ def test_to_dict_makes_a_data_frame(records) -> None:
 
 
 def test_to_dict_of_an_empty_history_has_all_columns() -> None:
-    assert pd.DataFrame(History().to_dict()).shape == (0, 6)
+    assert pd.DataFrame(History().to_dict()).shape == (0, 7)
 
 
 @pytest.mark.parametrize("records", [RECORDS, UNSCORED, []])

@@ -1,4 +1,4 @@
-"""The training loop: steps, schedules, stopping, divergence, interrupts."""
+"""The training loop: steps, stopping, divergence, interrupts."""
 
 import json
 import math
@@ -9,8 +9,6 @@ import signal
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
 from pmvge import MultiViewGraph, PMvGE
@@ -18,8 +16,9 @@ from pmvge.errors import DivergedError
 from pmvge.likelihoods import Loss
 from pmvge.model import trainer as model_trainer
 from pmvge.sampling import BatchStream
-from pmvge.training import Checkpoints, Plan, Trainer
+from pmvge.training import Checkpoints, Constant, Plan, Trainer
 from pmvge.training.progress import NoProgress
+from pmvge.training.schedule import StepDecay
 
 SIMILARITIES = {
     ("a", "c"): lambda: torch.tensor([[4.0, -2.0]]),
@@ -51,57 +50,30 @@ def pmvge(**settings):
     return PMvGE(4, **defaults | settings)
 
 
-def plan(**settings):
+def plan(made, **settings):
     defaults = {
-        "max_steps": 100,
         "steps_per_epoch": 10.0,
         "check_every": 25,
         "learning_rate": 0.1,
-        "schedule": "constant",
-        "decay_every": 10,
-        "decay_factor": 0.5,
         "weight_decay": 0.0,
         "clip_norm": None,
-        "patience": None,
     }
-    return Plan(**defaults | settings)
+    return Plan(made, **defaults | settings)
 
 
-def trainer(network, loss, validate=None, **settings):
+def trainer(network, loss, validate=None, schedule=None, **settings):
     """A trainer that minimises ``loss()``, which does not depend on the batch."""
     return Trainer(
         network,
         lambda batch: Loss(loss(), SIMILARITIES),
         BatchStream(iter(int, 1), np.random.default_rng(0)),  # an infinite stream of zeros
-        plan(**settings),
+        plan(schedule or Constant(100), **settings),
         validate=validate,
         progress=NoProgress(),
     )
 
 
-# -- schedules ------------------------------------------------------------------------------
-
-
-@given(st.integers(0, 999), st.floats(1e-6, 10))
-def test_a_constant_schedule(step, rate):
-    assert plan(learning_rate=rate).learning_rate_at(step) == rate
-
-
-@given(st.integers(0, 999), st.integers(1, 200), st.floats(0.1, 1))
-def test_a_step_schedule_multiplies_the_rate_every_decay_every_steps(step, every, factor):
-    expected = 0.1
-    for _ in range(every, step + 1, every):
-        expected *= factor
-    made = plan(schedule="step", decay_every=every, decay_factor=factor)
-    assert made.learning_rate_at(step) == pytest.approx(expected)
-
-
-@given(st.integers(1, 1000), st.integers(0, 1000))
-def test_a_cosine_schedule_falls_from_the_rate_to_zero(max_steps, step):
-    made = plan(schedule="cosine", max_steps=max_steps)
-    at = made.learning_rate_at(min(step, max_steps))
-    assert at == pytest.approx(0.1 * math.cos(math.pi / 2 * min(step, max_steps) / max_steps) ** 2)
-    assert made.learning_rate_at(max_steps) == pytest.approx(0, abs=1e-12)
+# -- schedules in a fit ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -128,8 +100,10 @@ def test_steps_equal_adam_with_decay_of_matrices_only(decay):
     ours, theirs = nn.Linear(3, 2), nn.Linear(3, 2)
     theirs.load_state_dict(ours.state_dict())
     x, target = torch.randn(5, 3), torch.randn(5, 2)
-    settings = {"weight_decay": decay, "schedule": "step", "decay_every": 2, "decay_factor": 0.5}
-    loop = trainer(ours, lambda: ((ours(x) - target) ** 2).sum(), **settings)
+    schedule = StepDecay(100, None, decay_every=2, decay_factor=0.5)
+    loop = trainer(
+        ours, lambda: ((ours(x) - target) ** 2).sum(), schedule=schedule, weight_decay=decay
+    )
     adam = torch.optim.Adam(theirs.parameters())
     for rate in (0.1, 0.1, 0.05, 0.05, 0.025):
         loop.train_step(0)
@@ -225,7 +199,8 @@ def test_the_default_length_is_thirty_epochs_within_bounds(graph, monkeypatch):
 )
 def test_the_default_length_by_steps_per_epoch(steps_per_epoch, steps):
     settings = PMvGE().get_params(deep=False)
-    assert model_trainer._plan(settings, steps_per_epoch).max_steps == steps
+    plan = model_trainer._plan(settings, steps_per_epoch, validated=False)
+    assert plan.schedule.end == steps
 
 
 def test_an_epoch_is_as_many_draws_as_there_are_links(graph):
@@ -235,7 +210,7 @@ def test_an_epoch_is_as_many_draws_as_there_are_links(graph):
 
 def test_the_loss_of_a_record_is_the_mean_since_the_last(graph):
     layer, values = nn.Linear(1, 1), iter(range(1, 101))
-    loop = trainer(layer, lambda: layer.weight.sum() * 0 + next(values), max_steps=60)
+    loop = trainer(layer, lambda: layer.weight.sum() * 0 + next(values), schedule=Constant(60))
     assert [record.loss for record in loop.run()] == [13.0, 38.0, 55.5]
 
 
@@ -259,8 +234,8 @@ def test_patience_counts_checks_without_a_better_validation(validations, patienc
         weights.append(layer.weight.detach().clone())
         return float(next(script))
 
-    settings = {"max_steps": 25 * len(validations), "patience": patience}
-    loop = trainer(layer, lambda: (layer.weight + 5).square().sum(), validate, **settings)
+    schedule = Constant(25 * len(validations), patience)
+    loop = trainer(layer, lambda: (layer.weight + 5).square().sum(), validate, schedule)
     history = loop.run()
     assert [record.validation for record in history] == validations[:checks]
     assert history[-1].step == 25 * checks

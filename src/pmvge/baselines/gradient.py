@@ -22,7 +22,7 @@ from pmvge.encoders import (
 from pmvge.graph import MultiViewGraph, take
 from pmvge.likelihoods import Loss
 from pmvge.sampling import BatchStream
-from pmvge.training import History, Plan, Trainer, private_rng, training_progress
+from pmvge.training import Constant, History, Plan, Trainer, private_rng, training_progress
 
 CPU = torch.device("cpu")
 
@@ -43,16 +43,12 @@ def train(
     DivergedError if the loss or a gradient is not finite.
     """
     plan = Plan(
-        max_steps=steps,
+        Constant(steps),
         steps_per_epoch=float(steps),
         check_every=max(1, steps // 20),
         learning_rate=learning_rate,
-        schedule="constant",
-        decay_every=1,
-        decay_factor=1.0,
         weight_decay=weight_decay,
         clip_norm=10.0,
-        patience=None,
     )
     with training_progress(progress) as bar:
         return Trainer(

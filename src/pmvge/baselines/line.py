@@ -16,7 +16,7 @@ from pmvge.baselines.negatives import LinkSampler, NegativeSamples
 from pmvge.checks import one_of
 from pmvge.errors import DivergedError
 from pmvge.graph import MultiViewGraph
-from pmvge.training import training_progress
+from pmvge.training import Constant, training_progress
 
 MAX_REPEATS = 16  # steps of one row that are added in a batch: those of a hub would overshoot
 
@@ -108,7 +108,7 @@ class LINE(Baseline):
         Y = torch.from_numpy(start.astype(np.float32))
         C = torch.zeros_like(Y) if second else Y
         with single_thread(), training_progress(self.progress) as bar:
-            bar.start(0, self.max_steps)
+            bar.start(0, Constant(self.max_steps))
             started = time.perf_counter()
             for step in range(self.max_steps):
                 rate = self.learning_rate * (1 - step / self.max_steps)

@@ -33,7 +33,7 @@ class Effects(nn.Module, LazyRows):
     """
 
     accessed_by_row = True
-    lr_multiplier = 10.0  # an effect gets gradients from few links, weights of encoders from all
+    lr_multiplier = 2.0  # an effect gets gradients from few links, weights of encoders from all
     decays = False  # the prior takes the place of weight decay
     prior: torch.Tensor
 

@@ -10,9 +10,9 @@ from pmvge.checks import Check, flag, integer, one_of, optional, path, real, siz
 from pmvge.errors import ParameterError
 from pmvge.likelihoods import FAMILIES
 from pmvge.similarities import SIMILARITIES
+from pmvge.training import SCHEDULES
 
 SCHEMES = ("block", "paper")
-SCHEDULES = ("constant", "step", "cosine")
 PRECISIONS = ("float32", "bfloat16")
 CHECKS: dict[str, Check] = {
     "n_components": integer(1),

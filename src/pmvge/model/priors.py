@@ -1,18 +1,28 @@
 r"""Learn the priors of effects from their curvature (empirical Bayes).
 
-Maximising over e and :math:`\sigma` together is unbounded at e = 0. The update adds the posterior
-variance of e, from the curvature :math:`H_i` of the objective at the current effects:
+Maximising over e and :math:`\sigma` together is unbounded at e = 0. The marginal likelihood, with a
+Gaussian approximation of the posterior of :math:`v_i = (e_i, b_i)`, is not. With the curvature
+:math:`H_i` at the current effects its maximum satisfies
 
-.. math:: \sigma_d^2 \leftarrow \frac 1 K \operatorname{mean}_i \bigl(|e_i|^2
-          + \operatorname{tr} H_i^{-1}\bigr), \qquad
-          H_i \approx \mu_i S_d + I / \sigma_d^2, \qquad
-          S_d = \sum_j \frac{\deg_j}{W} y_j y_j^\top,
+.. math:: \sigma_d^2 = \frac{\operatorname{mean}_i |e_i|^2 / \phi_d}{\operatorname{mean}_i \gamma_i},
+          \qquad \gamma_i = K - \operatorname{tr}(H_i^{-1})_{ee} / \sigma_d^2, \qquad
+          H_i \approx \mu_i A_d + \operatorname{diag}(\sigma_d^{-2}, \tau_d^{-2}),
 
-and likewise :math:`\tau_d^2 \leftarrow \operatorname{mean} (b_i^2 + 1 / (\mu_i + \tau_d^{-2}))`,
-with :math:`\mu_i = \sum_j \mu_{ij}`. The information of an entity's links is
-:math:`\sum_j \mu_{ij} y_j y_j^\top`; :math:`\mu_i S_d` has its total, and the mean partner in place
-of the entity's own. Where the gradient in :math:`b_i` is 0, :math:`\mu_i = \deg_i - b_i /
-\tau_d^2`: an entity without links of a view pair has information, too. Samples are fixed.
+and likewise :math:`\tau_d`. It is the fixed point of :math:`\sigma^2 = \operatorname{mean}(|e_i|^2 +
+\operatorname{tr} H_i^{-1}) / K`, which converges slowly where :math:`\sigma` is small; as MacKay's
+update, this one is fast in both directions. :math:`\gamma_i` is the number of directions that the
+links of an entity determine.
+
+:math:`A_d = \sum_j \frac{\deg_j}{W} \tilde y_j \tilde y_j^\top`, where :math:`\tilde y_j` is the
+partner's vector and 1 at the bias of the view pair. The information of an entity's links is
+:math:`\sum_j \mu_{ij} \tilde y_j \tilde y_j^\top`; :math:`\mu_i A_d` has its total, and the mean
+partner in place of the entity's own. Where the gradient in :math:`b_i` is 0, :math:`\mu_i = \deg_i
+- b_i / \tau_d^2`: an entity without links of a view pair has information, too.
+
+:math:`\phi_d \ge 1` is the dispersion of the weights, about the weight of one event: the median weight
+of a link minus the mean weight of a pair. It is 1 for 0/1 links and for sparse counts. Five stars
+are one event, not five; then the noise of an effect has :math:`\phi` times the variance that the
+Poisson likelihood implies.
 """
 
 from __future__ import annotations
@@ -33,6 +43,8 @@ EVERY = 25  # steps between updates
 ENTITIES = 4096  # of a view, whose effects are averaged
 PARTNERS = 1024  # of a view pair, whose vectors give S
 BOUNDS = (1e-3, 1e3)  # of sigma and tau
+MAX_FACTOR = 2.0  # of a change of sigma or tau in one update
+MIN_DRAWS = 5.0  # of an entity, on average, before the first update: effects start at 0
 
 
 class _View(NamedTuple):
@@ -41,6 +53,8 @@ class _View(NamedTuple):
     entities: torch.Tensor  # (n,) linked entities
     degrees: torch.Tensor  # (n, P) by view pair, in all processes
     share: torch.Tensor  # (P,) of the view pairs, in the links of the view
+    dispersion: float
+    first_step: int  # of an update
     partners: list[tuple[str, torch.Tensor, Any]]  # of each view pair: view, positions, rows
 
 
@@ -48,7 +62,7 @@ class PriorUpdate:
     """Set sigma and tau of views whose prior is learned, every ``EVERY`` steps.
 
     Links have the family's measure: its weight for Poisson, 1 where the information of a link is
-    bounded.
+    bounded. ``drawn`` is the number of entities of a view in a batch, in all processes.
     """
 
     def __init__(
@@ -60,8 +74,9 @@ class PriorUpdate:
         device: torch.device,
         shards: Shards,
         measure: Measure,
+        drawn: int,
     ) -> None:
-        self.network, self.shards, self.device = network, shards, device
+        self.network, self.shards, self.device, self.drawn = network, shards, device, drawn
         self.graph = graph
         self.links = {pair: with_measure(links, measure) for pair, links in graph.links.items()}
         found = {view: self._sample(view, rng) for view in views}
@@ -76,10 +91,13 @@ class PriorUpdate:
             return None
         chosen = np.sort(rng.permutation(linked)[:ENTITIES])
         partners = [self._draw_partners(view, pair, rng) for pair in pairs]
+        share = degrees.sum(0) / degrees.sum()
         return _View(
             torch.from_numpy(chosen).to(self.device),
             torch.from_numpy(degrees[chosen]).to(self.device),
-            torch.from_numpy(degrees.sum(0) / degrees.sum()).to(self.device),
+            torch.from_numpy(share).to(self.device),
+            self.shards.world.mean(float(share @ [_dispersion(self.links[p]) for p in pairs])),
+            int(np.ceil(MIN_DRAWS * len(linked) / self.drawn)),
             partners,
         )
 
@@ -103,12 +121,13 @@ class PriorUpdate:
 
     def __call__(self, step: int) -> None:
         """Update the priors if it is time."""
-        if step % EVERY or not self.views:
+        due = {v: samples for v, samples in self.views.items() if step >= samples.first_step}
+        if step % EVERY or not due:
             return
         training = self.network.training
         self.network.eval()
         with torch.no_grad():
-            for view, samples in self.views.items():
+            for view, samples in due.items():
                 effects = self.network.effects_of(view)
                 assert effects is not None
                 self._update(view, samples, effects)
@@ -116,34 +135,58 @@ class PriorUpdate:
 
     def _update(self, view: str, samples: _View, effects: Effects) -> None:
         e, b = (part.double() for part in effects.split(effects(samples.entities)))
-        sigma, tau = effects.prior.double()
-        expected = (samples.degrees - b / tau**2).clamp_min(0)  # mu_i
-        variance = b.square() + 1 / (expected + tau**-2)
-        new = [float(sigma), self._root(float(variance.mean()))]
-        if effects.n_vector:
-            featureless = self.network.is_featureless(view)
-            scale = self.network.similarity.effect_scale(e, featureless=featureless)
-            S = scale * self._second_moment(samples)
-            information = expected.sum(1, keepdim=True) * torch.linalg.eigvalsh(S).clamp_min(0)
-            variance = e.square().sum(1) + (1 / (information + sigma**-2)).sum(1)
-            new[0] = self._root(float(variance.mean()) / effects.n_vector)
-        effects.prior.copy_(torch.tensor(new))
+        sigma, tau = effects.prior.double().tolist()
+        expected = (samples.degrees - b / tau**2).clamp_min(0).sum(1, keepdim=True)  # mu_i
+        prior = torch.cat([e.new_full((e.shape[1],), sigma), b.new_full((b.shape[1],), tau)])
+        A = prior[:, None] * self._second_moment(view, samples, e) * prior
+        values, Q = torch.linalg.eigh(A)
+        determined = expected * values.clamp_min(0)
+        gamma = (determined / (1 + determined)).mean(0) @ Q.square().T  # of each coordinate
+        K = e.shape[1]
+        changed = [
+            self._fixed_point(part, old, float(directions.sum()), samples.dispersion)
+            for part, old, directions in ((e, sigma, gamma[:K]), (b, tau, gamma[K:]))
+        ]
+        effects.prior.copy_(torch.tensor(changed))
 
-    def _root(self, variance: float) -> float:
-        return float(np.clip(np.sqrt(self.shards.world.mean(variance)), *BOUNDS))
+    def _fixed_point(
+        self, part: torch.Tensor, old: float, gamma: float, dispersion: float
+    ) -> float:
+        """Return the next sigma or tau from the effects (n, K) and their mean gamma."""
+        if not part.shape[1]:
+            return old
+        square = float(part.square().sum(1).mean()) / dispersion
+        wanted = np.sqrt(self.shards.world.mean(square / max(gamma, 1e-12)))
+        return float(np.clip(np.clip(wanted, old / MAX_FACTOR, old * MAX_FACTOR), *BOUNDS))
 
-    def _second_moment(self, samples: _View) -> torch.Tensor:
-        """Return the mean of y y^T over the partners of all view pairs, by their weights."""
-        K = self.network.n_components
+    def _second_moment(self, view: str, samples: _View, e: torch.Tensor) -> torch.Tensor:
+        """Return A: the mean over the partners of all view pairs, by the shares of the pairs."""
         moments = []
-        for other, index, rows in samples.partners:
-            y = self.network(other, rows, index)[:, :K]
-            moments.append((y.T @ y).double() / len(y))
+        for number, (other, index, rows) in enumerate(samples.partners):
+            own = torch.zeros(len(index), len(samples.partners), dtype=e.dtype, device=e.device)
+            own[:, number] = 1.0
+            if e.shape[1]:
+                y = self.network(other, rows, index)[:, : self.network.n_components].double()
+                own = torch.cat([self._derivative(view, e) * y, own], 1)
+            moments.append(own.T @ own / len(own))
         return torch.einsum("p,pij->ij", samples.share, torch.stack(moments))
+
+    def _derivative(self, view: str, e: torch.Tensor) -> float:
+        """Return the root mean square derivative of the vectors in their effects."""
+        featureless = self.network.is_featureless(view)
+        scale = self.network.similarity.effect_scale(e, featureless=featureless)
+        return float(np.sqrt(scale))
 
 
 def _degrees(links: Links, pair: Pair, view: str) -> NDArray[np.float64]:
     return links.degrees()[0 if pair[0] == view else 1]
+
+
+def _dispersion(links: Links) -> float:
+    """Return the dispersion of weights: the median weight of a link minus the mean of a pair."""
+    if not len(links):
+        return 1.0
+    return max(1.0, float(np.median(links.weights)) - links.total / links.n_terms)
 
 
 def learned_priors(

@@ -37,15 +37,20 @@ from pmvge.training import (
     TrainingProgress,
     dropout_generator,
     fingerprint,
+    make_schedule,
 )
 
 # Default length of training: DEFAULT_EPOCHS, clipped to DEFAULT_STEPS, but at least MIN_EPOCHS.
 DEFAULT_EPOCHS, DEFAULT_STEPS, MIN_EPOCHS = 30, (1000, 3000), 3
-CHECK_STEPS = (25, 500)  # bounds of the number of steps between checks, which is one epoch
+# Bounds of the number of steps between checks, which is one epoch, or the longest training divided
+# by AUTO_CHECKS where the schedule looks for a stall.
+CHECK_STEPS, AUTO_CHECKS = (25, 500), 100
 # Lazy Adam is used for weight matrices with at least LAZY_RATIO times as many rows as a batch
 # needs. The ratio is smaller above LARGE_SIZE numbers, where dense gradients cost memory.
 LAZY_RATIO, LARGE_LAZY_RATIO, LARGE_SIZE = 20, 5, 1 << 26
-VALIDATION_BLOCK = 2048  # links, and uniform entities per side, of the validation block
+# The validation block has VALIDATION_BATCHES times the links of a batch, and as many uniform
+# entities per side.
+VALIDATION_BATCHES = 4
 
 
 def make_trainer(
@@ -96,15 +101,21 @@ def make_trainer(
         BatchStream(
             sampler, rng, row_gatherer(graph, device), prefetch=prefetch_depth(graph, device)
         ),
-        _plan(settings, world.total(share.n_links) / world.total(drawn)),
+        _plan(
+            settings, world.total(share.n_links) / world.total(drawn), validated=held is not None
+        ),
         progress=progress,
         objective=objective,
-        validate=None if held is None else _validator(held, network, device, [seed, 3, *own]),
+        validate=None
+        if held is None
+        else _validator(held, network, device, VALIDATION_BATCHES * B, [seed, 3, *own]),
         checkpoints=_checkpoints(settings, network, graph, held, seed, shards),
         lazy=lazy,
         world=world,
         find_unused_parameters=_has_unused_parameters(network, graph, lazy),
-        after_step=_prior_update(settings, network, graph, seed, device, shards),
+        after_step=_prior_update(
+            settings, network, graph, seed, device, shards, n_entities // 2 * world.size
+        ),
     )
     if own:  # weights are initialised alike; from here on, dropout differs between processes
         dropout_generator(device).manual_seed(
@@ -130,6 +141,7 @@ def _prior_update(
     seed: int,
     device: torch.device,
     shards: Shards,
+    drawn: int,
 ) -> PriorUpdate | None:
     """Return the update of learned priors; None if there are none."""
     kinds = {v: "vector" if v in network.bias_pairs else "none" for v in network.views}
@@ -137,7 +149,7 @@ def _prior_update(
     if not learned:
         return None
     rng, measure = np.random.default_rng([seed, 6]), _family(network).measure
-    return PriorUpdate(network, graph, learned, rng, device, shards, measure)
+    return PriorUpdate(network, graph, learned, rng, device, shards, measure, drawn)
 
 
 def _family(network: MultiViewEncoder) -> Family:
@@ -193,22 +205,28 @@ def _has_unused_parameters(
     return any(weights - part for part in used)
 
 
-def _plan(settings: dict[str, Any], steps_per_epoch: float) -> Plan:
+def _plan(settings: dict[str, Any], steps_per_epoch: float, *, validated: bool) -> Plan:
     epochs, steps = settings["max_epochs"], settings["max_steps"]
     limits = [] if steps is None else [int(steps)]
     if epochs is not None:
         limits.append(max(1, math.ceil(epochs * steps_per_epoch)))
-    return Plan(
-        max_steps=min(limits, default=_default_steps(steps_per_epoch)),
-        steps_per_epoch=steps_per_epoch,
-        check_every=int(np.clip(round(steps_per_epoch), *CHECK_STEPS)),
-        learning_rate=float(settings["learning_rate"]),
-        schedule=settings["schedule"],
+    max_steps = min(limits, default=_default_steps(steps_per_epoch))
+    schedule = make_schedule(
+        settings["schedule"],
+        max_steps,
+        settings["patience"],
+        validated=validated,
         decay_every=settings["decay_every"],
         decay_factor=settings["decay_factor"],
+    )
+    between = steps_per_epoch if schedule.keeps_best else max_steps / AUTO_CHECKS
+    return Plan(
+        schedule,
+        steps_per_epoch=steps_per_epoch,
+        check_every=int(np.clip(round(between), *CHECK_STEPS)),
+        learning_rate=float(settings["learning_rate"]),
         weight_decay=settings["weight_decay"],
         clip_norm=settings["clip_norm"],
-        patience=settings["patience"],
     )
 
 
@@ -230,15 +248,18 @@ def _check_batch_norm(network: MultiViewEncoder, graph: MultiViewGraph) -> None:
 
 
 def _validator(
-    held: MultiViewGraph, network: MultiViewEncoder, device: torch.device, seed: list[int]
+    held: MultiViewGraph,
+    network: MultiViewEncoder,
+    device: torch.device,
+    size: int,
+    seed: list[int],
 ) -> Callable[[], float]:
     """Return a function that computes the gain on held-out links.
 
     The gain is the log-likelihood per unit of measure over that of a constant model, each with its
-    best alpha, on blocks that are drawn once.
+    best alpha, on blocks of ``size`` links that are drawn once.
     """
     rng, family = np.random.default_rng(seed), _family(network)
-    size = VALIDATION_BLOCK
     sampler = BlockSampler(held, n_links=size, n_uniform=size, rng=rng, measure=family.measure)
     batches = list(sampler.each_pair())
     total = sum(batch.total for batch in batches)

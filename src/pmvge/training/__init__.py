@@ -7,22 +7,27 @@ from pmvge.training.history import History, Record
 from pmvge.training.loop import Trainer
 from pmvge.training.loss import EncodedLoss, check_precision
 from pmvge.training.optimizer import STABLE_SETTINGS
+from pmvge.training.plan import Plan
 from pmvge.training.progress import TrainingProgress, training_progress
-from pmvge.training.schedule import Plan
+from pmvge.training.schedule import SCHEDULES, Constant, Schedule, make_schedule
 
 __all__ = [
+    "SCHEDULES",
     "STABLE_SETTINGS",
     "Checkpoints",
+    "Constant",
     "EncodedLoss",
     "History",
     "Plan",
     "Record",
+    "Schedule",
     "Trainer",
     "TrainingProgress",
     "check_precision",
     "dropout_generator",
     "fingerprint",
     "hash_graphs",
+    "make_schedule",
     "private_rng",
     "saved_seed",
     "training_progress",

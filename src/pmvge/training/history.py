@@ -20,6 +20,7 @@ class Record:
     validation: float | None  # gain on held-out links, nats per unit of weight; higher is better
     learning_rate: float
     seconds: float
+    phase: str = ""  # of the schedule; "decay": the weights at the end are kept
 
 
 class History:
@@ -48,22 +49,29 @@ class History:
     def __repr__(self) -> str:
         if not self._records:
             return "History: no records"
-        last, best = self._records[-1], self.best
-        tail = f", best validation {best.validation:.4f} at step {best.step}" if best else ""
+        last, kept = self._records[-1], self.kept
+        tail = f", validation {kept.validation:.4f} at step {kept.step}" if kept else ""
         return f"History: {last.step} steps in {last.seconds:.1f} s, loss {last.loss:.4f}{tail}"
 
     @property
     def best(self) -> Record | None:
-        """The record with the highest validation, whose weights the model has."""
+        """The record with the highest validation; None without validation."""
         scored = [record for record in self._records if record.validation is not None]
         return max(scored, key=lambda record: record.validation or 0.0) if scored else None
+
+    @property
+    def kept(self) -> Record | None:
+        """The record whose weights the model has: the last after a decay, else the best."""
+        if self._records and self._records[-1].phase == "decay":
+            return self._records[-1]
+        return self.best
 
     def to_dict(self) -> dict[str, NDArray[Any]]:
         """Return one array per field of the records; NaN where there is no validation."""
         return {
             field.name: np.array(
                 [getattr(r, field.name) for r in self._records],
-                dtype=np.int64 if field.name == "step" else np.float64,
+                dtype={"step": np.int64, "phase": np.str_}.get(field.name, np.float64),
             )
             for field in fields(Record)
         }
@@ -81,6 +89,8 @@ class History:
         parsed = [Record(**record) for record in records]
         for record in parsed:
             values = asdict(record)
+            if not isinstance(values.pop("phase"), str):
+                raise TypeError(f"expected the name of a phase, got {record.phase!r}")
             if values["validation"] is None:
                 del values["validation"]
             if not all(isinstance(value, int | float) for value in values.values()):
@@ -94,11 +104,11 @@ class History:
         columns = self.to_dict()
         figure = graph_objects.Figure()
         figure.add_scatter(x=columns["step"], y=-columns["loss"], name="training", mode="lines")
-        if self.best:
+        if self.kept:
             figure.add_scatter(
                 x=columns["step"], y=columns["validation"], name="validation", mode="lines+markers"
             )
-            figure.add_vline(x=self.best.step, line_dash="dot")
+            figure.add_vline(x=self.kept.step, line_dash="dot")
         figure.update_layout(
             template="plotly_white",
             xaxis_title="step",

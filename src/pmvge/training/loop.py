@@ -23,7 +23,7 @@ from pmvge.training.history import History, Record
 from pmvge.training.interrupts import deferred_interrupt
 from pmvge.training.optimizer import NetworkOptimizer
 from pmvge.training.progress import TrainingProgress
-from pmvge.training.schedule import Plan
+from pmvge.training.plan import Plan
 from pmvge.training.snapshots import SNAPSHOT_ERRORS, restore_snapshot, take_snapshot
 
 # Steps after which processes agree on whether a checkpoint is due, or one of them was interrupted.
@@ -37,6 +37,8 @@ class Trainer:
     ----------
     loss
         The loss of a batch of the stream.
+    plan
+        The schedule, which a run changes, and the other numbers of the optimization.
     progress
         Is called at the start, after every step and after every record.
     objective
@@ -71,6 +73,7 @@ class Trainer:
     ) -> None:
         self.after_step = after_step
         self.network, self.objective, self.batches, self.plan = network, objective, batches, plan
+        self.schedule = plan.schedule
         self.validate, self.checkpoints, self.progress = validate, checkpoints, progress
         self.world = world or World()
         self.optimizer = NetworkOptimizer(
@@ -93,13 +96,13 @@ class Trainer:
         self.seconds_before = 0.0  # training time before a resume
 
     def run(self) -> History:
-        """Train to the end, set the network to its best weights, and return the history.
+        """Train to the end, set the network to the weights to keep, and return the history.
 
         On Ctrl-C, a run with checkpoints finishes the step, writes a checkpoint and then raises
         KeyboardInterrupt. Raise DivergedError if a loss, gradient or validation is not finite.
         """
         self._start = self._last_write = time.perf_counter()
-        self.progress.start(self.step, self.plan.max_steps)
+        self.progress.start(self.step, self.schedule)
         self.network.train()
         defer = self.checkpoints is not None
         with (
@@ -110,7 +113,7 @@ class Trainer:
             while not self.finished:
                 self.train_step(next(batches))
                 throttle.check()
-                if self.step % self.plan.check_every == 0 or self.step == self.plan.max_steps:
+                if self.step % self.plan.check_every == 0 or self.step >= self.schedule.end:
                     self._check()
                 stop = self._write_if_due(interrupted())
                 self.progress.step(self.step, self.seconds() - self.seconds_before)
@@ -127,7 +130,7 @@ class Trainer:
 
     def train_step(self, batch: Any) -> None:
         """Make one gradient step."""
-        rate = self.plan.learning_rate_at(self.step)
+        rate = self.plan.learning_rate * self.schedule.factor(self.step)
         self.losses.append(self.optimizer.step(batch, rate, self.step + 1))
         self.step += 1
         if self.after_step is not None:
@@ -145,16 +148,18 @@ class Trainer:
             epoch=self.step / self.plan.steps_per_epoch,
             loss=self.world.mean(math.fsum(self.losses) / len(self.losses)),
             validation=validation,
-            learning_rate=self.plan.learning_rate_at(self.step - 1),
+            learning_rate=self.plan.learning_rate * self.schedule.factor(self.step - 1),
             seconds=self.seconds(),
+            phase=self.schedule.phase(self.step),
         )
         self.history.append(record)
         self.losses = []
         self.progress.check(record, self.best)
-        self.finished = self._is_finished()
+        self.schedule.check(self.step, self.stale)
+        self.finished = self.step >= self.schedule.end
 
     def _validate(self, validate: Callable[[], float]) -> float:
-        """Return the validation score, and store the weights if it is the best so far."""
+        """Return the validation score; if it is the best so far, store weights to keep."""
         self.world.broadcast_buffers(self.network)
         self.network.eval()
         with torch.no_grad():
@@ -168,15 +173,12 @@ class Trainer:
             )
         if self.best is None or validation > self.best:
             self.best, self.stale = validation, 0
-            self.optimizer.catch_up()
-            self.best_weights = {k: v.clone() for k, v in self.network.state_dict().items()}
+            if self.schedule.keeps_best:
+                self.optimizer.catch_up()
+                self.best_weights = {k: v.clone() for k, v in self.network.state_dict().items()}
         else:
             self.stale += 1
         return validation
-
-    def _is_finished(self) -> bool:
-        out_of_patience = self.plan.patience is not None and self.stale >= self.plan.patience
-        return self.step >= self.plan.max_steps or out_of_patience
 
     # -- checkpoints ------------------------------------------------------------------------
 
@@ -207,4 +209,5 @@ class Trainer:
         except SNAPSHOT_ERRORS as error:
             where = self.checkpoints.folder if self.checkpoints else "resume"
             raise StorageError(f"{where}: damaged checkpoint: {one_line(error)}") from error
-        self.finished = self._is_finished()
+        self.schedule.check(self.step, self.stale)
+        self.finished = self.step >= self.schedule.end

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from pmvge.training.history import Record
+from pmvge.training.schedule import Schedule
 
 
 class TrainingProgress(Protocol):
     """The callbacks of the training loop."""
 
-    def start(self, step: int, max_steps: int) -> None:
-        """Receive the steps done before this run, and the maximum."""
+    def start(self, step: int, schedule: Schedule) -> None:
+        """Receive the steps done before this run, and the schedule, whose end may change."""
         ...
 
     def step(self, step: int, seconds: float) -> None:
@@ -35,7 +36,7 @@ class NoProgress:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def start(self, step: int, max_steps: int) -> None:
+    def start(self, step: int, schedule: Schedule) -> None:
         """Do nothing."""
 
     def step(self, step: int, seconds: float) -> None:
@@ -46,13 +47,16 @@ class NoProgress:
 
 
 class TrainingBar:
-    """A bar with steps done, steps per second, validation (or the loss) and time left."""
+    """A bar with phase, steps, steps per second, validation (or the loss) and time left.
+
+    The total is shown as "of at most" until the end is known; only then is the time left shown.
+    """
 
     def __init__(self, console: Console) -> None:
         self._bar = Progress(
-            BarColumn(bar_width=12),  # all columns fit into 80 characters
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]} {task.fields[scores]}"),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=8),  # all columns fit into 80 characters
+            TextColumn("{task.fields[steps]} {task.fields[rate]} {task.fields[scores]}"),
             TimeRemainingColumn(),
             console=console,
             transient=True,
@@ -66,15 +70,24 @@ class TrainingBar:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def start(self, step: int, max_steps: int) -> None:
+    def start(self, step: int, schedule: Schedule) -> None:
         """Show the bar at ``step``, which is above 0 in a resumed run."""
-        self._first = step
-        self._task = self._bar.add_task("", total=max_steps, completed=step, rate="", scores="")
+        self._first, self._schedule = step, schedule
+        self._task = self._bar.add_task("", total=None, steps="", rate="", scores="")
+        self.step(step, 0.0)
 
     def step(self, step: int, seconds: float) -> None:
         """Show that ``step`` is done, ``seconds`` after the start."""
         rate = (step - self._first) / seconds if seconds > 0 else 0.0
-        self._bar.update(self._task, completed=step, rate=f"{rate:,.0f} steps/s")
+        schedule, known = self._schedule, self._schedule.length_is_known
+        self._bar.update(
+            self._task,
+            description=schedule.phase(step),
+            completed=step,
+            total=schedule.end if known else None,  # without a total, no time is shown
+            steps=f"{step}/{'' if known else '≤'}{schedule.end}",
+            rate=f"{rate:,.0f}/s",
+        )
 
     def check(self, record: Record, best: float | None) -> None:
         """Show the scores of a new record, and the best validation so far."""

@@ -37,6 +37,7 @@ def take_snapshot(trainer: Trainer) -> tuple[dict[str, Any], Tensors]:
         "step": trainer.step,
         "stale": trainer.stale,
         "best": trainer.best,
+        "schedule": trainer.schedule.state(),
         "losses": [json.loads(values) for values in losses],
         "seconds": trainer.seconds(),
         "history": trainer.history.to_records(),
@@ -65,6 +66,7 @@ def restore_snapshot(trainer: Trainer, content: dict[str, Any], tensors: Tensors
     if trainer.step < 0:
         raise ValueError(f"expected a number of steps >= 0, got {trainer.step}")
     trainer.best = None if content["best"] is None else float(content["best"])
+    trainer.schedule.restore(content["schedule"])
     losses = content["losses"]
     own = trainer.world.rank if len(losses) == trainer.world.size else 0
     trainer.losses = [*map(float, losses[own])]
