@@ -29,7 +29,7 @@ from pmvge.evaluation import (
     ndcg_by_query,
 )
 from pmvge.experiments.recommender_splits import hold_out_candidates, hold_out_warm, magnn_split
-from pmvge.tables import read_project, read_tables
+from pmvge.tables import read_tables
 
 Scores = dict[str, float]
 Settings = dict[str, Any]

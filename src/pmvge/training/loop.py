@@ -22,8 +22,8 @@ from pmvge.training.generators import dropout_generator
 from pmvge.training.history import History, Record
 from pmvge.training.interrupts import deferred_interrupt
 from pmvge.training.optimizer import NetworkOptimizer
-from pmvge.training.progress import TrainingProgress
 from pmvge.training.plan import Plan
+from pmvge.training.progress import TrainingProgress
 from pmvge.training.snapshots import SNAPSHOT_ERRORS, restore_snapshot, take_snapshot
 
 # Steps after which processes agree on whether a checkpoint is due, or one of them was interrupted.

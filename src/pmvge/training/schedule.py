@@ -45,6 +45,8 @@ class Schedule(ABC):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from :meth:`state`; raise ValueError or KeyError if it is not valid."""
+        if state:
+            raise ValueError(f"expected no state of the schedule, got {state}")
 
 
 class Constant(Schedule):
