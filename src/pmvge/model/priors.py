@@ -1,28 +1,29 @@
 r"""Learn the priors of effects from their curvature (empirical Bayes).
 
 Maximising over e and :math:`\sigma` together is unbounded at e = 0. The marginal likelihood, with a
-Gaussian approximation of the posterior of :math:`v_i = (e_i, b_i)`, is not. With the curvature
-:math:`H_i` at the current effects its maximum satisfies
+Gaussian approximation of the posterior of :math:`(e_i, b_i)`, is not. With the curvature
+:math:`H_i` at the current effects, its maximum satisfies
 
-.. math:: \sigma_d^2 = \frac{\operatorname{mean}_i |e_i|^2 / \phi_d}{\operatorname{mean}_i \gamma_i},
-          \qquad \gamma_i = K - \operatorname{tr}(H_i^{-1})_{ee} / \sigma_d^2, \qquad
+.. math:: \sigma_d^2 = \frac{\operatorname{mean}_i |e_i|^2 / \phi_d}
+          {\operatorname{mean}_i \gamma_i}, \qquad
+          \gamma_i = K - \operatorname{tr}(H_i^{-1})_{ee} / \sigma_d^2, \qquad
           H_i \approx \mu_i A_d + \operatorname{diag}(\sigma_d^{-2}, \tau_d^{-2}),
 
-and likewise :math:`\tau_d`. It is the fixed point of :math:`\sigma^2 = \operatorname{mean}(|e_i|^2 +
-\operatorname{tr} H_i^{-1}) / K`, which converges slowly where :math:`\sigma` is small; as MacKay's
-update, this one is fast in both directions. :math:`\gamma_i` is the number of directions that the
-links of an entity determine.
+and likewise :math:`\tau_d`. :math:`\gamma_i` is the number of directions that the links of an
+entity determine. For :math:`\phi = 1` this is the fixed point of :math:`\sigma^2 =
+\operatorname{mean}(|e_i|^2 + \operatorname{tr} H_i^{-1}) / K`, whose iterations are slow where
+:math:`\sigma` is small; those of this form, which is MacKay's, are not.
 
 :math:`A_d = \sum_j \frac{\deg_j}{W} \tilde y_j \tilde y_j^\top`, where :math:`\tilde y_j` is the
-partner's vector and 1 at the bias of the view pair. The information of an entity's links is
+partner's vector, and 1 at the bias of the view pair. The information of an entity's links is
 :math:`\sum_j \mu_{ij} \tilde y_j \tilde y_j^\top`; :math:`\mu_i A_d` has its total, and the mean
 partner in place of the entity's own. Where the gradient in :math:`b_i` is 0, :math:`\mu_i = \deg_i
 - b_i / \tau_d^2`: an entity without links of a view pair has information, too.
 
-:math:`\phi_d \ge 1` is the dispersion of the weights, about the weight of one event: the median weight
-of a link minus the mean weight of a pair. It is 1 for 0/1 links and for sparse counts. Five stars
-are one event, not five; then the noise of an effect has :math:`\phi` times the variance that the
-Poisson likelihood implies.
+:math:`\phi_d \ge 1` is the dispersion of the weights, the weight of one event: the median weight of
+a link minus the mean weight of a pair. It is 1 for 0/1 links and for sparse counts. Five stars are
+one event, not five; the noise of an effect then has :math:`\phi` times the variance that the
+Poisson likelihood implies. Samples are fixed.
 """
 
 from __future__ import annotations
