@@ -84,6 +84,25 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "input dropout 0.2": {"input_dropout": 0.2},
     "prior 0.3": {"effects_prior": 0.3},
 }
+# Combinations of the best of these.
+SLOW = {"learning_rate": 2e-3, "weight_decay": 0.3}
+CANDIDATES |= {
+    "slow": SLOW,
+    "slow, effects rate 4": {**SLOW, "effects_rate": 4.0},
+    "slow, words": {**SLOW, **WORDS},
+    "slow, words, decay 0.3": {**SLOW, **WORDS, "weight_decay": 0.3},
+    "slow, words, effects bias": {**SLOW, **WORDS, "effects": "bias"},
+    "slow, tanh": {**SLOW, "activation": "tanh"},
+    "slow, patience 8": {**SLOW, "patience": 8},
+    "slow, patience 3": {**SLOW, "patience": 3},
+    "chosen": {
+        "learning_rate": 2e-3,
+        "dropout": None,
+        "weight_decay": None,
+        "similarity": "auto",
+        "effects": "auto",
+    },
+}
 SPLITS = range(100, 110)
 
 

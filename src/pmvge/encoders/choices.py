@@ -12,6 +12,7 @@ from pmvge.encoders.specs import KINDS, EncoderSpec
 from pmvge.errors import ParameterError, choose
 
 Choice = EncoderSpec | nn.Module
+SPARSE_DROPOUT = 0.5  # of columns and hidden units of sparse views, unless it is set
 
 
 def describe_choice(choice: Choice) -> str:
@@ -55,9 +56,8 @@ def choose_encoders(
             )
         if schema.row_shape is None and not (isinstance(encoder, Mapping) and view in encoder):
             wanted = EncoderSpec(kind="lookup")  # one name was given for all views
-        spec = wanted.or_else(defaults)
-        if spec.input_dropout is None:
-            spec = spec.or_else(EncoderSpec(input_dropout=0.5 if schema.sparse else 0.0))
+        rate = SPARSE_DROPOUT if schema.sparse else 0.0
+        spec = wanted.or_else(defaults).or_else(EncoderSpec(dropout=rate, input_dropout=rate))
         spec.check(where)
         choices[view] = spec
     return choices

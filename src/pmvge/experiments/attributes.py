@@ -25,6 +25,7 @@ from pmvge.experiments.attribute_tables import AttributeScores, Case
 from pmvge.experiments.base import Job, Result, Summary
 from pmvge.experiments.comparison import Comparison, Metric, Part, Score, percent, unit
 from pmvge.experiments.methods import METHODS
+from pmvge.experiments.paper_model import make_method
 from pmvge.experiments.recipe import Entry, Recipe
 from pmvge.experiments.result_cache import Arrays, digest
 
@@ -228,7 +229,7 @@ class AttributeRanking(Comparison):
         given = {"random_state": seed, "progress": False}
         known = kind().get_params(deep=False)
         settings |= {name: value for name, value in given.items() if name in known}
-        return kind(**settings).fit(animals.graph(rows, X[rows])), X
+        return make_method(method, settings).fit(animals.graph(rows, X[rows])), X
 
     # -- summary ----------------------------------------------------------------------------
 

@@ -23,8 +23,8 @@ from torch import nn
 
 from pmvge.baselines import leading_axes
 from pmvge.experiments.base import Experiment, Goal, Job, Plot, Result, Summary, Table
+from pmvge.experiments.paper_model import paper_model
 from pmvge.graph import MultiViewGraph
-from pmvge.model import PMvGE
 from pmvge.pages import HUES
 
 Array = NDArray[np.float64]
@@ -85,7 +85,7 @@ class WeakSignals(Experiment):
         graph = MultiViewGraph({"node": X}, {("node", "node"): np.triu(np.exp(Y @ Y.T), 1)})
         linear = nn.Linear(len(psi), psi.shape[1], bias=False)
         linear.weight.data = torch.from_numpy(start.T.astype(np.float32))
-        model = PMvGE(
+        model = paper_model(
             psi.shape[1],
             encoder={"node": linear},
             similarity="inner",

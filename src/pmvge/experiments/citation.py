@@ -17,7 +17,7 @@ from pmvge.evaluation import classification_accuracy, clustering_nmi
 from pmvge.experiments.base import Goal, Job, Result, Summary
 from pmvge.experiments.comparison import Comparison, Metric, Part, Score, spread
 from pmvge.experiments.comparison import unit as unit_rows
-from pmvge.experiments.methods import METHODS
+from pmvge.experiments.paper_model import make_method
 from pmvge.experiments.recipe import Entry, Recipe
 from pmvge.experiments.result_cache import Arrays, digest
 from pmvge.graph import MultiViewGraph, multi_step_weights
@@ -118,7 +118,7 @@ class Citation(Comparison):
             graph, new = self.cora.graph.subgraph({VIEW: split.train}), split.evaluate
 
         def fit() -> Arrays:
-            method = METHODS[entry.method](**settings)
+            method = make_method(entry.method, settings)
             given = {"random_state": seed, "progress": False}
             method.set_params(**{k: v for k, v in given.items() if k in method.get_params()})
             Y = method.fit(_add_multi_step_links(graph, steps)).embeddings_[VIEW]

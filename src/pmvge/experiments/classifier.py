@@ -21,8 +21,8 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from pmvge.experiments.base import Experiment, Goal, Job, Plot, Result, Summary, Table
+from pmvge.experiments.paper_model import paper_model
 from pmvge.graph import MultiViewGraph
-from pmvge.model import PMvGE
 from pmvge.pages import HUES
 
 METHODS = {"pmvge": "PMvGE", "softmax": "softmax classifier"}
@@ -77,7 +77,7 @@ class Classifier(Experiment):
         """Return the classes with the largest expected weight."""
         classes = np.eye(int(y.max()) + 1)
         graph = MultiViewGraph({"x": X, "class": classes}, {("x", "class"): (np.arange(len(y)), y)})
-        model = PMvGE(
+        model = paper_model(
             len(classes),
             encoder={"x": network, "class": "identity"},
             similarity="inner",

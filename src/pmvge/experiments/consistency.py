@@ -23,6 +23,7 @@ from torch import nn
 
 from pmvge.experiments.base import Experiment, Job, Result, Summary
 from pmvge.experiments.consistency_tables import summarize_by_size
+from pmvge.experiments.paper_model import paper_model
 from pmvge.graph import MultiViewGraph, Pair
 from pmvge.likelihoods import log_likelihood
 from pmvge.model import PMvGE
@@ -133,7 +134,7 @@ class Consistency(Experiment):
     ) -> PMvGE:
         """Fit PMvGE from given maps, with all links and pairs of a view pair in every step."""
         encoder: Any = {view: Map(psi) for view, psi in start.items()}
-        return PMvGE(
+        return paper_model(
             self.settings["n_components"],
             encoder=encoder,
             similarity="inner",

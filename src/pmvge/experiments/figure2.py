@@ -22,6 +22,7 @@ from plotly.subplots import make_subplots
 
 from pmvge.errors import choose
 from pmvge.experiments.base import Experiment, Goal, Job, Plot, Result, Summary, Table
+from pmvge.experiments.paper_model import paper_model
 from pmvge.graph import MultiViewGraph
 from pmvge.likelihoods import expected_weight
 from pmvge.model import PMvGE
@@ -72,7 +73,7 @@ class Figure2(Experiment):
         mu = expected_weight(similarity(X, X), math.log(self.settings["alpha"]))
         drawn = choose("weights", self.settings["weights"], ("poisson", "expected")) == "poisson"
         W = rng.poisson(mu) if drawn else mu
-        model = PMvGE(
+        model = paper_model(
             K,
             hidden_sizes=(self.settings["hidden"],),
             activation="relu",

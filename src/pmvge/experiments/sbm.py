@@ -20,8 +20,8 @@ from plotly.graph_objects import Figure
 from torch import nn
 
 from pmvge.experiments.base import Experiment, Goal, Job, Plot, Result, Summary, Table
+from pmvge.experiments.paper_model import paper_model
 from pmvge.graph import MultiViewGraph
-from pmvge.model import PMvGE
 from pmvge.pages import HUES
 
 Array = NDArray[np.float64]
@@ -82,7 +82,7 @@ class StochasticBlockModel(Experiment):
     def one_hot(self, W: Array, c: NDArray[np.int64], K: int, seed: int) -> Array:
         """Return densities from one view of one-hot memberships mapped linearly to K dimensions."""
         one_hot = np.eye(self.settings["n_blocks"])
-        model = PMvGE(
+        model = paper_model(
             K,
             encoder="linear",
             similarity="inner",
@@ -108,7 +108,7 @@ class StochasticBlockModel(Experiment):
         }
         graph = MultiViewGraph(dict(zip(names, map(len, rows), strict=True)), links)
         encoder: Any = {name: Zero() for name in names}
-        model = PMvGE(1, encoder=encoder, similarity="inner", progress=False).fit(graph)
+        model = paper_model(1, encoder=encoder, similarity="inner", progress=False).fit(graph)
         order = [model.view_names_.index(name) for name in names]
         return model.alpha_[np.ix_(order, order)]
 

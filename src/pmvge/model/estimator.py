@@ -56,23 +56,25 @@ class PMvGE(BaseEstimator):
         "mlp", "linear" or "identity" for all views with features (views without features always
         get "lookup"), or ``{view: name, EncoderSpec or torch.nn.Module}``. Two views that are
         given the same module share its weights.
-    hidden_sizes, activation, output_activation, batch_norm, dropout
+    hidden_sizes, activation, output_activation, batch_norm
         Settings of "mlp" encoders: widths of the hidden layers; their activation ("tanh", "relu",
         "gelu", "sigmoid" or "identity"); the activation of the last layer; whether hidden layers
-        use batch normalisation; their dropout rate.
-    input_dropout
-        Dropout rate of the input columns. None means 0.5 for sparse views and 0 for dense views.
+        use batch normalisation.
+    dropout, input_dropout
+        Dropout rates of hidden units, and of input columns. None means 0.5 for sparse views and 0
+        for dense views.
     standardize
         Standardise dense columns and scale sparse rows, with statistics of the training rows.
     effects
-        What an entity's links say beyond its features: "none", "bias" (how many links it has),
-        "vector" (also which), "auto", or one of them by view. New entities have no effects. With
-        "identity" encoders the effects are added to the features.
+        What an entity's links say beyond its features: "none" (as in the paper), "bias" (how many
+        links it has), "vector" (also which), "auto" ("vector"), or one of them by view. New
+        entities have no effects. With "identity" encoders the effects are added to the features.
     effects_prior
         Standard deviations of the effects' Gaussian priors: None (learned for each view), a number,
         ``(sigma of vectors, tau of biases)``, or one of these by view.
     similarity
-        "inner" (inner product, as in the paper) or "cosine" (cosine times a learned scale).
+        "inner" (inner product, as in the paper), "cosine" (cosine times a learned scale), or
+        "auto": "cosine" if a view is linked to itself, else "inner".
     family
         The distribution of weights: "poisson" (as in the paper).
     scheme
@@ -90,16 +92,19 @@ class PMvGE(BaseEstimator):
         link draws as there are links. If both are None, the maximum is 30 epochs, but at least
         1,000 steps, and at most 3,000 steps or 3 epochs, whichever is more.
     learning_rate, schedule, decay_every, decay_factor
-        Learning rate of Adam and its schedule: "constant", "cosine" (decays to 0 at the last step)
-        or "step" (multiplied by ``decay_factor`` every ``decay_every`` steps).
+        Highest learning rate of Adam, and its schedule: "auto" (warm up, hold the rate until the
+        validation stalls, then decay it to 0; without validation, "cosine" with warm-up),
+        "constant", "cosine" (decays to 0 at the last step) or "step" (multiplied by
+        ``decay_factor`` every ``decay_every`` steps).
     weight_decay, clip_norm
-        Decoupled weight decay of the weight matrices; maximum norm of the gradient (None: no
-        limit).
+        Decoupled weight decay of the weight matrices (None: 0 if a view has sparse features, else
+        1); maximum norm of the gradient (None: no limit).
     validation_fraction, patience
         Fraction of the links that is held out if ``fit`` is given no validation graph, and the
-        number of checks without improvement on the held-out links after which training stops. The
-        weights of the best check are kept. With ``patience=None`` no links are held out and
-        training does not stop early.
+        number of checks without improvement on the held-out links after which the validation has
+        stalled. With ``schedule="auto"`` the decay starts then, and the weights at its end are
+        kept; with others training stops, and the weights of the best check are kept. With
+        ``patience=None`` no links are held out and training does not stop early.
     checkpoint_dir, checkpoint_steps, checkpoint_seconds
         Folder for checkpoints, and how often one is written; see ``fit(graph, resume=True)``.
     device
@@ -191,28 +196,28 @@ class PMvGE(BaseEstimator):
         n_components: int = 100,
         *,
         encoder: Encoder = "mlp",
-        hidden_sizes: tuple[int, ...] = (256,),
+        hidden_sizes: tuple[int, ...] = (128,),
         activation: str = "relu",
         output_activation: str = "identity",
         batch_norm: bool = False,
-        dropout: float = 0.3,
+        dropout: float | None = None,
         input_dropout: float | None = None,
         standardize: bool = True,
-        effects: str | dict[str, str] = "none",
+        effects: str | dict[str, str] = "auto",
         effects_prior: Any = None,
-        similarity: str = "cosine",
+        similarity: str = "auto",
         family: str = "poisson",
         scheme: str = "block",
-        batch_size: int = 512,
+        batch_size: int = 256,
         negative_rate: float = 1.0,
         tau: float | None = None,
         max_epochs: float | None = None,
         max_steps: int | None = None,
         learning_rate: float = 2e-3,
-        schedule: str = "constant",
+        schedule: str = "auto",
         decay_every: int = 100,
         decay_factor: float = 0.1,
-        weight_decay: float = 0.0,
+        weight_decay: float | None = None,
         clip_norm: float | None = 10.0,
         validation_fraction: float = 0.1,
         patience: int | None = 5,

@@ -39,7 +39,7 @@ from pmvge.errors import DivergedError, GraphError, ParameterError, StorageError
 from pmvge.graph import CHUNK, Features, Ids, MultiViewGraph, hold_out_links
 from pmvge.likelihoods import TrainedGraph, build_family, check_family
 from pmvge.model.fitted import Alpha, Fitted
-from pmvge.model.parameters import check_parameters, pick_device
+from pmvge.model.parameters import check_parameters, choose_defaults, pick_device
 from pmvge.model.shares import feature_shares
 from pmvge.model.trainer import make_trainer
 from pmvge.model.training_links import TrainingLinks
@@ -77,6 +77,7 @@ def fit(
     device = process_device(pick_device(settings["device"]))
     check_precision(settings["precision"], device)
     validation = _check_graphs(graph, validation)
+    settings = choose_defaults(settings, graph)
     if resume and settings["checkpoint_dir"] is None:
         raise ParameterError("fit(resume=True) needs checkpoint_dir, the folder of the checkpoint")
     world = join_process_group(device)

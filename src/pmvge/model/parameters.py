@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
+from scipy import sparse
 
 from pmvge.checks import Check, flag, integer, one_of, optional, path, real, sizes
 from pmvge.errors import ParameterError
+from pmvge.graph import MultiViewGraph
 from pmvge.likelihoods import FAMILIES
 from pmvge.similarities import SIMILARITIES
 from pmvge.training import SCHEDULES
@@ -19,7 +22,7 @@ CHECKS: dict[str, Check] = {
     "hidden_sizes": sizes,
     "batch_norm": flag,
     "standardize": flag,
-    "similarity": lambda name, value: one_of(*SIMILARITIES)(name, value),  # may grow later
+    "similarity": lambda name, value: one_of("auto", *SIMILARITIES)(name, value),  # may grow
     "family": lambda name, value: one_of(*FAMILIES)(name, value),
     "scheme": one_of(*SCHEMES),
     "batch_size": integer(2),
@@ -31,7 +34,7 @@ CHECKS: dict[str, Check] = {
     "schedule": one_of(*SCHEDULES),
     "decay_every": integer(1),
     "decay_factor": real(0, open_low=True),
-    "weight_decay": real(0),
+    "weight_decay": optional(real(0)),
     "clip_norm": optional(real(0, open_low=True)),
     "validation_fraction": real(0, 1, open_low=True),
     "patience": optional(integer(1)),
@@ -47,6 +50,23 @@ def check_parameters(parameters: dict[str, Any]) -> None:
     """Raise ParameterError for the first parameter that is not valid."""
     for name, check in CHECKS.items():
         check(name, parameters[name])
+
+
+def choose_defaults(parameters: Mapping[str, Any], graph: MultiViewGraph) -> dict[str, Any]:
+    """Return the parameters with those that depend on the graph set.
+
+    - ``similarity="auto"``: "cosine" if a view is linked to itself, else "inner". Within a view, an
+      inner product makes entities with long vectors similar to all others.
+    - ``weight_decay=None``: 0 if a view has sparse features, else 1. Decay shrinks the weights of
+      rare columns most, since they are seldom updated.
+    """
+    chosen = dict(parameters)
+    if chosen["similarity"] == "auto":
+        within = any(a == b for a, b in graph.links)
+        chosen["similarity"] = "cosine" if within else "inner"
+    if chosen["weight_decay"] is None:
+        chosen["weight_decay"] = 0.0 if any(map(sparse.issparse, graph.views.values())) else 1.0
+    return chosen
 
 
 def pick_device(name: Any) -> torch.device:

@@ -8,6 +8,7 @@ from typing import Any
 from pmvge.model import PMvGE
 
 HIDDEN = {"128": (128,), "256": (256,), "512": (512,), "256-256": (256, 256)}
+DROPOUT = [None, 0.0, 0.2, 0.4, 0.6]
 SEARCHED = (
     "n_components",
     "encoder",
@@ -52,12 +53,13 @@ def suggest(trial: Any, fixed: Mapping[str, Any]) -> dict[str, Any]:
         else:
             settings |= {"encoder": "mlp", "hidden_sizes": HIDDEN[network]}
     if "dropout" not in taken:
-        settings["dropout"] = round(trial.suggest_float("dropout", 0.0, 0.7), 3)
+        settings["dropout"] = trial.suggest_categorical("dropout", DROPOUT)
     if "learning_rate" not in taken:
         rate = trial.suggest_float("learning_rate", 3e-4, 2e-2, log=True)
         settings["learning_rate"] = float(f"{rate:.3g}")
     if "similarity" not in taken:
-        settings["similarity"] = trial.suggest_categorical("similarity", ["cosine", "inner"])
+        names = ["auto", "cosine", "inner"]
+        settings["similarity"] = trial.suggest_categorical("similarity", names)
     if "scheme" not in taken:
         settings["scheme"] = trial.suggest_categorical("scheme", ["block", "paper"])
     return settings
