@@ -33,7 +33,7 @@ def train(
     resume: bool,
     sharded: bool,
 ) -> PMvGE:
-    """Return a model that is fitted to tables, with the labels of the tables."""
+    """Return a model that is fitted to tables, with the texts of the tables."""
     folder = checkpoint_folder(settings)
     if resume and folder and is_first() and not storage.exists(folder, "checkpoint"):
         print_notes([f"{folder}: no checkpoint to resume from; starting a new fit"])
@@ -45,7 +45,7 @@ def train(
             f"{folder}: the interrupted fit had other data or other settings; run without "
             "--resume to start a new fit"
         ) from error
-    return model.label(tables.labels)
+    return model.label(tables.labels, columns=tables.columns, names=tables.names)
 
 
 def checkpoint_folder(settings: Mapping[str, Any]) -> Path | None:

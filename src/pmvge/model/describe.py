@@ -33,6 +33,8 @@ def describe_model(fitted: Fitted, defaults: Mapping[str, Any]) -> dict[str, Any
                 "encoder": describe_choice(fitted.choices[view]),
                 "given_ids": view in fitted.given_ids,
                 "labels": list(fitted.labels.get(view, {})),
+                "columns": list(fitted.columns.get(view, {})),
+                "name": fitted.names.get(view),
                 "effects": _effects(fitted, view),
             }
             for view, schema in fitted.schemas.items()

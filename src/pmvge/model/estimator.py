@@ -21,8 +21,9 @@ from pmvge.likelihoods import Family, intensity, log_likelihood
 from pmvge.model.describe import describe_model
 from pmvge.model.embedding import embed, embed_graph, embed_to_file, find_entities
 from pmvge.model.evaluating import evaluate
-from pmvge.model.fitted import Fitted, Labels, with_labels
+from pmvge.model.fitted import Fitted, Labels, texts_of, with_labels
 from pmvge.model.fitting import fit
+from pmvge.model.finding import find_by_name
 from pmvge.model.fold_in import find_or_fold_in
 from pmvge.model.saving import load_model, save_model
 from pmvge.model.searching import known_links, search
@@ -137,8 +138,11 @@ class PMvGE(BaseEstimator):
         The learned :class:`~pmvge.similarities.Similarity`.
     family_
         The learned :class:`~pmvge.likelihoods.Family`.
-    labels_
-        ``{view: {name: values}}``: labels of the training entities, see :meth:`label`.
+    labels_, columns_
+        ``{view: {name: values}}``: labels and other texts of the training entities, see
+        :meth:`label`.
+    names_
+        ``{view: (n,)}``: the names of the training entities, for views that have names.
     links_
         The links that the model was fitted to, by positions of the entities: ``links_.training``
         and ``links_.held_out``, both ``{(view, view): Links}``; None if it was saved without them.
@@ -184,6 +188,8 @@ class PMvGE(BaseEstimator):
     similarity_: Similarity
     family_: Family
     labels_: Labels
+    columns_: Labels
+    names_: dict[str, NDArray[Any]]
     links_: TrainingLinks | None
 
     def __init__(
@@ -319,6 +325,8 @@ class PMvGE(BaseEstimator):
         self.view_names_, self.history_ = tuple(fitted.schemas), fitted.history
         self.tables_, self.labels_, self.links_ = fitted.tables, fitted.labels, fitted.links
         self.similarity_, self.family_ = fitted.similarity, fitted.family
+        self.columns_ = fitted.columns
+        self.names_ = {view: texts_of(fitted, view)[name] for view, name in fitted.names.items()}
         self.log_alpha_ = {pair: entry.log_value for pair, entry in fitted.alpha.items()}
         self.alpha_weight_ = {pair: entry.weight for pair, entry in fitted.alpha.items()}
         self.alpha_error_ = {pair: entry.relative_error for pair, entry in fitted.alpha.items()}
@@ -717,14 +725,42 @@ class PMvGE(BaseEstimator):
         """
         return describe_model(self._check_fitted(), PMvGE().get_params(deep=False))
 
-    def label(self, labels: Mapping[str, Mapping[str, Any]]) -> Self:
-        """Add labels of the training entities, ``{view: {name: values}}``, and return ``self``.
+    def label(
+        self,
+        labels: Mapping[str, Mapping[str, Any]] | None = None,
+        *,
+        columns: Mapping[str, Mapping[str, Any]] | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Add labels, other columns and names of the training entities, and return ``self``.
 
-        Labels are saved with the model and shown in reports. They are not used in training. Raise
-        InputError for an unknown view or a wrong number of values.
+        They are saved with the model, shown in results, and not used in training. Raise InputError
+        for an unknown view or column, or a wrong number of values.
+
+        Parameters
+        ----------
+        labels
+            ``{view: {name: values}}``: the map of the report can be coloured by them.
+        columns
+            ``{view: {name: values}}``: other texts that results can show.
+        names
+            ``{view: name}``: the label or column with the names of the entities, which reports and
+            ``pmvge search`` show before ids, and :meth:`find` looks up.
         """
-        self._set_fitted(with_labels(self._check_fitted(), labels))
+        fitted = with_labels(self._check_fitted(), labels or {}, columns or {}, names or {})
+        self._set_fitted(fitted)
         return self
+
+    def find(self, view: str, texts: Any) -> Ids:
+        """Return the ids of training entities from ids or names, given as one text or several.
+
+        An id is preferred to a name, and an equal name to one that differs in case only. Raise
+        InputError, which lists similar ids and names, if nothing matches, and with the ids if
+        several entities have the name.
+        """
+        fitted = self._check_fitted()
+        fitted.schema_of(view)
+        return find_by_name(fitted, view, [texts] if np.isscalar(texts) else list(texts))
 
     # -- saving and loading -----------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from pmvge.errors import InputError, StorageError, choose, one_line
 from pmvge.graph import Ids
 from pmvge.likelihoods import FAMILIES, build_family, family_name
 from pmvge.model.fitted import Fitted
-from pmvge.model.links_files import links_from_files, links_to_files
+from pmvge.model.links_files import Texts, links_from_files, links_to_files
 from pmvge.model.manifest import parse_manifest
 from pmvge.model.settings_json import (
     encoder_to_json,
@@ -76,7 +76,8 @@ def save_model(folder: Path, fitted: Fitted, *, links: bool) -> None:
         parts[BIASES] = storage.tensors_writer(
             {view: torch.from_numpy(fitted.outputs[view][:, K:].copy()) for view in biases}
         )
-    content["background"], files = links_to_files(fitted.links if links else None, fitted.labels)
+    texts = Texts(fitted.labels, fitted.columns, fitted.names)
+    content["background"], files = links_to_files(fitted.links if links else None, texts)
     storage.commit(folder, "model", content, parts | files)
 
 
@@ -124,7 +125,7 @@ def load_model(
         ids = {view: part.ids for view, part in vectors.items()}
         sizes = {view: schema.n for view, schema in saved.schemas.items()}
         biases = _read_biases(parts, network, sizes)
-        links, labels = links_from_files(saved.background, parts, sizes)
+        links, texts = links_from_files(saved.background, parts, sizes)
         given = saved.given_ids
         return Fitted(
             settings=settings,
@@ -146,7 +147,9 @@ def load_model(
             seed=saved.seed,
             tables=saved.tables,
             links=links,
-            labels=labels,
+            labels=texts.labels,
+            columns=texts.columns,
+            names=texts.names,
             shares=saved.shares,
         )
 

@@ -106,7 +106,7 @@ def _link_sections(model: PMvGE, pairs: list[PairData], k: int, seed: int) -> li
         return [skipped_section(anchor, name, NO_LINKS) for anchor, name in names.items()]
     return [
         calibration(pairs, seed),
-        distributions(pairs, model.view_names_, seed),
+        distributions(pairs, model.view_names_, seed, model.similarity_.explain()),
         examples(model, pairs, k, seed),
     ]
 

@@ -132,6 +132,12 @@ def join_links(
     return (rows.astype(np.int64), cols.astype(np.int64), weights.astype(np.float64)), summary
 
 
+def transform_weights(transform: str | None, links: Triple) -> Triple:
+    """Return links with their weights transformed; ``transform`` is that of a LinkTable."""
+    rows, cols, weights = links
+    return (rows, cols, np.log1p(weights)) if transform == "log1p" else links
+
+
 def _weight(
     db: duckdb.DuckDBPyConnection,
     where: str,

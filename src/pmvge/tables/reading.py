@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pmvge.errors import GraphError, TableError
 from pmvge.graph import MultiViewGraph, Pair, check_pairs, parse_links
 from pmvge.tables.guessing.guess import complete_project
-from pmvge.tables.joining import JoinSummary, Triple, join_links
+from pmvge.tables.joining import JoinSummary, Triple, join_links, transform_weights
 from pmvge.tables.on_disk.feature_cache import make_spill_folder
 from pmvge.tables.project import LinkTable, Project, ViewTable
 from pmvge.tables.project_file import read_project
@@ -34,6 +34,8 @@ class Tables:
 
     graph: MultiViewGraph
     labels: Mapping[str, Mapping[str, NDArray[Any]]]  # {view: {column: one string per entity}}
+    columns: Mapping[str, Mapping[str, NDArray[Any]]]  # other columns to show, in the same form
+    names: Mapping[str, str]  # {view: the column with the names of its entities}
     joined: Mapping[Pair, JoinSummary]  # rows of each link table, in total and dropped
     missing: Mapping[str, Mapping[str, int]]  # {view: {column: missing values}}
     project: Project  # with guessed columns filled in
@@ -148,9 +150,12 @@ def read_tables(
         if strict and summary.dropped:
             raise TableError(f"{summary}; --strict allows none")
     links = {
-        pair: _undirected(pair, project.links[pair], triple, len(read[pair[0]].ids))
-        if pair[0] == pair[1]
-        else triple
+        pair: transform_weights(
+            project.links[pair].transform,
+            _undirected(pair, project.links[pair], triple, len(read[pair[0]].ids))
+            if pair[0] == pair[1]
+            else triple,
+        )
         for pair, (triple, _) in joined.items()
     }
     graph = MultiViewGraph(
@@ -161,6 +166,8 @@ def read_tables(
     return Tables(
         graph.with_tables(_describe_tables(project, read)),
         {name: view.labels for name, view in read.items() if view.labels},
+        {name: view.columns for name, view in read.items() if view.columns},
+        {name: table.name for name, table in project.views.items() if table.name is not None},
         {pair: summary for pair, (_, summary) in joined.items()},
         {name: view.missing for name, view in read.items() if view.missing},
         project,
@@ -217,6 +224,7 @@ def _describe_tables(project: Project, read: Mapping[str, View]) -> dict[str, An
                 "weight": table.weight,
                 "aggregate": table.aggregate,
                 "symmetrize": table.symmetrize,
+                "transform": table.transform,
             }
             for pair, table in project.links.items()
         ],
