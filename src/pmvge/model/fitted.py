@@ -27,6 +27,7 @@ class Alpha:
     log_value: float
     relative_error: float  # relative standard error of alpha; 0 if it was computed exactly
     weight: float  # total weight of the links that alpha was computed from
+    pair_weight: float = 1.0  # the factor of the view pair in the objective
 
     @property
     def value(self) -> float:
@@ -57,6 +58,8 @@ class Fitted:
     columns: Labels = field(default_factory=dict)  # other texts to show
     names: Mapping[str, str] = field(default_factory=dict)  # {view: the label or column}
     shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # of features
+    # (n, K + P) without effects, of views that have both features and effects
+    plain: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
 
     @property
     def embeddings(self) -> dict[str, NDArray[np.float32]]:

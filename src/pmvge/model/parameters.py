@@ -9,6 +9,7 @@ import torch
 from pmvge.checks import Check, flag, integer, one_of, optional, path, real, sizes
 from pmvge.errors import ParameterError
 from pmvge.likelihoods import FAMILIES
+from pmvge.model.pair_weights import check_pair_weights
 from pmvge.similarities import SIMILARITIES
 
 SCHEMES = ("block", "paper")
@@ -22,6 +23,7 @@ CHECKS: dict[str, Check] = {
     "similarity": lambda name, value: one_of(*SIMILARITIES)(name, value),  # may grow later
     "family": lambda name, value: one_of(*FAMILIES)(name, value),
     "scheme": one_of(*SCHEMES),
+    "pair_weights": check_pair_weights,
     "batch_size": integer(2),
     "negative_rate": real(0, open_low=True),
     "tau": optional(real(0, open_low=True)),

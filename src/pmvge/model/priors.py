@@ -18,6 +18,7 @@ of the entity's own. Where the gradient in :math:`b_i` is 0, :math:`\mu_i = \deg
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,7 +49,7 @@ class PriorUpdate:
     """Set sigma and tau of views whose prior is learned, every ``EVERY`` steps.
 
     Links have the family's measure: its weight for Poisson, 1 where the information of a link is
-    bounded.
+    bounded. The factors of view pairs multiply this information, as they do in the objective.
     """
 
     def __init__(
@@ -60,8 +61,10 @@ class PriorUpdate:
         device: torch.device,
         shards: Shards,
         measure: Measure,
+        pair_weights: Mapping[Pair, float] = MappingProxyType({}),
     ) -> None:
         self.network, self.shards, self.device = network, shards, device
+        self.pair_weights = pair_weights
         self.graph = graph
         self.links = {pair: with_measure(links, measure) for pair, links in graph.links.items()}
         found = {view: self._sample(view, rng) for view in views}
@@ -71,6 +74,7 @@ class PriorUpdate:
         """Draw entities of a view, and partners of each view pair; None if it has no links."""
         pairs = self.network.bias_pairs[view]
         degrees = self._total(np.stack([_degrees(self.links[p], p, view) for p in pairs], 1))
+        degrees = degrees * [self.pair_weights.get(pair, 1.0) for pair in pairs]
         linked = np.flatnonzero(degrees.sum(1))
         if not len(linked):
             return None

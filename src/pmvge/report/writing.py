@@ -85,7 +85,7 @@ def write_report(
     sections += [details(facts)]
     page = document(
         title or "PMvGE",
-        _summary(facts),
+        _summary(facts) + _verdict(results),
         sections,
         kind="Model report",
         tiles=_tiles(facts, results),
@@ -134,6 +134,13 @@ def _summary(facts: Mapping[str, Any]) -> str:
     if facts["training"]["steps"]:
         sentence += f" Training took {format_duration(facts['training']['seconds'])}."
     return sentence
+
+
+def _verdict(results: Mapping[str, Any] | None) -> str:
+    """Return a sentence if the model is not clearly ahead of a popularity list."""
+    if not (results or {}).get("warnings"):
+        return ""
+    return " <b>It is not clearly better than a popularity list</b>: see Evaluation."
 
 
 def _tiles(facts: Mapping[str, Any], results: Mapping[str, Any] | None) -> list[tuple[str, str]]:

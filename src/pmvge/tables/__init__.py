@@ -24,6 +24,7 @@ from pmvge.tables.project import (
 from pmvge.tables.project_file import parse_toml, read_project
 from pmvge.tables.reading import DroppedRows, Tables, graph_from_frames, read_graph, read_tables
 from pmvge.tables.sources.source import Source
+from pmvge.tables.weights import WeightWarning, weight_notes
 from pmvge.tables.writing import fold_columns, project_text
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "Source",
     "Tables",
     "ViewTable",
+    "WeightWarning",
     "check_saved_tables",
     "features_from_parquet",
     "fold_columns",
@@ -56,4 +58,5 @@ __all__ = [
     "rows_of",
     "share_links",
     "sketch_project",
+    "weight_notes",
 ]

@@ -124,10 +124,8 @@ def read_links(
     where = f"links {a},{b} ({table.source})"
     shape = (len(ids[a]), len(ids[b]))
     links = parse_links(where, triple, shape, a == b, described["symmetrize"])
-    transformed = transform_weights(
-        described.get("transform"), (links.rows, links.cols, links.weights)
-    )
-    return canonical(*transformed, shape, a == b), summary
+    weights = transform_weights(described.get("transform"), links.weights)
+    return canonical(links.rows, links.cols, weights, shape, a == b), summary
 
 
 def read_first_links(

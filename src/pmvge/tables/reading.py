@@ -22,6 +22,7 @@ from pmvge.tables.project_file import read_project
 from pmvge.tables.sources.connection import connect
 from pmvge.tables.sources.staging import raw_links_name, raw_view_name, stage
 from pmvge.tables.views import View, collect_ids, feature_caches, read_view, stage_view
+from pmvge.tables.weights import WeightWarning, weight_notes
 
 
 class DroppedRows(UserWarning):
@@ -107,10 +108,13 @@ def graph_from_frames(
 
 
 def _warn_dropped(tables: Tables) -> MultiViewGraph:
-    """Warn about dropped rows and return the graph."""
+    """Warn about dropped rows and unusual weights, and return the graph."""
     for joined in tables.joined.values():
         if joined.dropped:
             warnings.warn(str(joined), DroppedRows, stacklevel=3)
+    balanced = tables.project.model.get("pair_weights") is not None
+    for note in weight_notes(tables.project, tables.graph, balanced=balanced):
+        warnings.warn(note, WeightWarning, stacklevel=3)
     return tables.graph
 
 
@@ -150,13 +154,14 @@ def read_tables(
         if strict and summary.dropped:
             raise TableError(f"{summary}; --strict allows none")
     links = {
-        pair: transform_weights(
-            project.links[pair].transform,
-            _undirected(pair, project.links[pair], triple, len(read[pair[0]].ids))
-            if pair[0] == pair[1]
-            else triple,
-        )
+        pair: _undirected(pair, project.links[pair], triple, len(read[pair[0]].ids))
+        if pair[0] == pair[1]
+        else triple
         for pair, (triple, _) in joined.items()
+    }
+    links = {  # after both orders of a link within a view are merged
+        pair: (rows, cols, transform_weights(project.links[pair].transform, weights))
+        for pair, (rows, cols, weights) in links.items()
     }
     graph = MultiViewGraph(
         {name: len(view.ids) if view.X is None else view.X for name, view in read.items()},

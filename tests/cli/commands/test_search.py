@@ -216,7 +216,7 @@ def test_near_misses_are_listed(run, model, films, read):
     with pytest.raises(InputError) as error:
         run("search", model, *flags, title[:-1] + "z")
     assert f"{title!r} ({name!r})" in str(error.value)
-    with pytest.raises(InputError, match="similar: .*'u00042'"):
+    with pytest.raises(InputError, match=r"similar: .*'u00042'"):
         run("search", model, "--view", "users", "--among", "films", "--id", "u0042")
 
 

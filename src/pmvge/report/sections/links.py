@@ -104,7 +104,8 @@ def distributions(
         f"{_grid(degree_panels)}"
         '<h3>Similarities</h3><p class="lead">The similarity <i>g</i> of linked pairs and of '
         "random pairs without a link. The less the curves overlap, the better. "
-        f"{escape_html(explained, None)} Each curve shows at most {comparison.MAX_SIMILARITIES:,} pairs.</p>"
+        f"{escape_html(explained, None)} Each curve shows at most "
+        f"{comparison.MAX_SIMILARITIES:,} pairs.</p>"
         f"{legend(list(roles.items()))}{_grid(similarity_panels)}"
     )
     return Section("distributions", title, _first(usable), body, "Distributions")
