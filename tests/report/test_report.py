@@ -36,7 +36,7 @@ SECTIONS = [
 @pytest.fixture(scope="module")
 def path(case: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
-    return write_report(folder / "new" / "report.html", case.model, title="A & B")
+    return write_report(folder / "report.html", case.model, title="A & B")
 
 
 def test_every_section_has_a_link(path: Path, read_page: Any) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pmvge.errors import InputError
+from pmvge.errors import InputError, StorageError
 from pmvge.model import PMvGE
 from pmvge.pages import (
     Section,
@@ -48,7 +48,7 @@ def write_report(
     Parameters
     ----------
     path
-        Path of the HTML file. Missing folders are created.
+        Path of the HTML file, in a folder that exists.
     model
         A fitted model.
     title
@@ -75,6 +75,7 @@ def write_report(
         raise InputError(f"k: expected an integer >= 1, got {k!r}")
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"seed: expected an integer >= 0, got {seed!r}")
+    check_folder(Path(path))
     facts = model.describe()
     pairs = pair_data(model)
     results = evaluation_of(model) if evaluation is None else evaluation
@@ -93,6 +94,14 @@ def write_report(
     path = Path(path)
     replace_file(path, lambda partial: partial.write_bytes(page.encode()))
     return path
+
+
+def check_folder(path: Path) -> None:
+    """Raise StorageError if the folder of a file does not exist: it may be a misspelt name."""
+    if not path.parent.is_dir():
+        raise StorageError(
+            f"{path}: cannot be written: there is no folder {path.parent}; create it first"
+        )
 
 
 def _link_sections(model: PMvGE, pairs: list[PairData], k: int, seed: int) -> list[Section]:

@@ -1,6 +1,7 @@
 """``pmvge fit``: flags and files, settings, held-out links, and the files it writes."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -10,6 +11,7 @@ from pmvge import PMvGE
 from pmvge.cli.settings import parse_settings
 from pmvge.errors import ParameterError, TableError
 from pmvge.tables import read_graph
+from pmvge.training import Trainer
 
 QUICK = ("--set", "max_steps=20", "--set", "n_components=8")
 
@@ -435,6 +437,28 @@ def test_an_interrupt_does_not_name_the_checkpoint_of_another_fit(
     again = (*fit, "--set", f"checkpoint_dir={tmp_path / 'c'}")
     assert "No checkpoint was written." in run(*again, code=130).err
     assert "with --resume to continue" in run(*again, "--resume", code=130).err
+
+
+def test_a_model_can_be_made_from_the_checkpoint_of_an_interrupted_fit(
+    run, films, tmp_path, monkeypatch
+):
+    train_step = Trainer.train_step
+
+    def interrupted(self, batch):
+        train_step(self, batch)
+        if self.step == 12:
+            raise KeyboardInterrupt
+
+    fit = ("fit", films / "pmvge.toml", "-o", tmp_path / "m", "--set", "n_components=4")
+    fit += ("--set", "checkpoint_steps=5", "--set", "max_steps=500")
+    monkeypatch.setattr(Trainer, "train_step", interrupted)
+    printed = run(*fit, code=130)
+    (flags,) = re.findall(r"with (--resume --set \S+) to make a model", printed.err)
+    assert flags == "--resume --set max_steps=11"
+    assert not (tmp_path / "m" / "model.json").exists()
+    monkeypatch.setattr(Trainer, "train_step", train_step)
+    assert json.loads(run(*fit, *flags.split(), "--json").out)["steps"] == 11
+    assert PMvGE.load(tmp_path / "m").history_[-1].step == 11
 
 
 def test_an_interrupt_after_saving_says_so(run, films, tmp_path, monkeypatch):

@@ -89,7 +89,7 @@ def fit(
     checkpoint = checkpoint_folder(settings)
     # Without --resume, a checkpoint that is there already belongs to another fit.
     before = None if resume else read_checkpoint_manifest(checkpoint)
-    with exit_on_interrupt(lambda: describe_checkpoint(checkpoint, before)):
+    with exit_on_interrupt(lambda: describe_checkpoint(checkpoint, before, output)):
         model = train(tables, settings, hold_out=validation, resume=resume, sharded=sharded)
         if not first:
             return
