@@ -149,7 +149,7 @@ def _verdict(results: Mapping[str, Any] | None) -> str:
     """Return a sentence if the model is not clearly ahead of a popularity list."""
     if not (results or {}).get("warnings"):
         return ""
-    return " <b>It is not clearly better than a popularity list</b>: see Evaluation."
+    return " <b>The model is not clearly better than a popularity list</b>: see Evaluation."
 
 
 def _tiles(facts: Mapping[str, Any], results: Mapping[str, Any] | None) -> list[tuple[str, str]]:

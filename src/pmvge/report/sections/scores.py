@@ -72,9 +72,9 @@ def scores(results: Mapping[str, Any] | None, pairs: Sequence[PairData]) -> Sect
     for row_class, name, values, rivals in lines:
         rows.append(row(name, values))
         row_classes.append(row_class)
-        for title, rival in rivals.items():
+        for rival_name, rival in rivals.items():
             if rival:
-                rows.append(row(title, {c: v for c, v in rival.items() if c not in COUNTS}))
+                rows.append(row(rival_name, {c: v for c, v in rival.items() if c not in COUNTS}))
                 row_classes.append("rival")
     explained = "".join(
         f"<dt>{escape_html(_short(name))}</dt><dd>{_explanation(name)}</dd>"
