@@ -113,20 +113,21 @@ def test_view_pairs_are_drawn_in_proportion_to_measure_times_factor():
 
 
 MEASURES = {("a", "b"): 990.0, ("c", "b"): 10.0, ("c", "c"): 0.0}
+COUNTS = {("a", "b"): 400, ("c", "b"): 4, ("c", "c"): 0}
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
         (None, [1.0, 1.0, 1.0]),
-        ("balanced", [500 / 990, 50.0, 1.0]),  # equal shares of the same total
+        ("balanced", [400 / 990, 40 / 10, 1.0]),  # shares of sqrt(400) to sqrt(4)
         ({("a", "b"): 0.1}, [0.1, 1.0, 1.0]),
         ({("b", "c"): 3, "b,a": 0.5}, [0.5, 3.0, 1.0]),
     ],
 )
 def test_settings_are_factors(given, expected):
     settings = {"pair_weights": given, "scheme": "block"}
-    found = choose_pair_weights(settings, MEASURES)
+    found = choose_pair_weights(settings, MEASURES, COUNTS)
     assert [found.get(pair, 1.0) for pair in MEASURES] == pytest.approx(expected)
 
 

@@ -17,6 +17,8 @@ def suggest_changes(fitted: Fitted) -> str:
         ]
     if "vector" not in fitted.effects.values():
         found.append("effects = 'vector', which also learns from each entity's own links")
+    elif fitted.settings["effects_prior"] is None:
+        found.append("effects_prior = 0.5, if entities have few links")
     history, best = fitted.history, fitted.history.best
     if best is not None and best.step == history[-1].step:
         found.append("more steps (max_epochs): the last check was the best")

@@ -78,8 +78,8 @@ class PMvGE(BaseEstimator):
         The distribution of weights: "poisson" (as in the paper).
     pair_weights
         Factors of view pairs in the objective: None (1, view pairs count in proportion to their
-        total weight), "balanced" (all view pairs count the same), or ``{(view, view): factor}``.
-        Expected weights keep their units. Needs ``scheme="block"``.
+        total weight), "balanced" (in proportion to the square root of their numbers of links), or
+        ``{(view, view): factor}``. Expected weights keep their units. Needs ``scheme="block"``.
     scheme
         "block" (profile likelihood on importance-sampled blocks) or "paper" (section 4 of the
         paper).

@@ -100,7 +100,7 @@ def fit(
         family = build_family(settings["family"], tuple(graph.links))
         check_family(family, graph, validation, scheme=settings["scheme"])
         effects = _choose_effects(settings, kept, shards)
-        pair_weights = choose_pair_weights(settings, _measures(kept, family, shards))
+        pair_weights = choose_pair_weights(settings, *_measures(kept, family, shards))
         network = MultiViewEncoder(
             choices,
             schemas,
@@ -182,12 +182,15 @@ def _choose_effects(
     return effects
 
 
-def _measures(graph: MultiViewGraph, family: Family, shards: Shards) -> dict[Pair, float]:
-    """Return the total measure of each view pair's links, over all processes."""
-    return {
-        pair: total_weight(shards, with_measure(links, family.measure).total)
-        for pair, links in graph.links.items()
-    }
+def _measures(
+    graph: MultiViewGraph, family: Family, shards: Shards
+) -> tuple[dict[Pair, float], dict[Pair, float]]:
+    """Return the total measure and the number of each view pair's links, over all processes."""
+    measures, counts = {}, {}
+    for pair, links in graph.links.items():
+        measures[pair] = total_weight(shards, with_measure(links, family.measure).total)
+        counts[pair] = total_weight(shards, len(links))
+    return measures, counts
 
 
 def _hold_unlinked(network: MultiViewEncoder, graph: MultiViewGraph, world: World) -> None:

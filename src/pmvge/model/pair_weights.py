@@ -8,13 +8,19 @@ With :math:`c_{de}` the total measure of a view pair's links (their total weight
 
 A step draws a view pair with probability :math:`\lambda_{de} c_{de} / C`, and its loss is
 :math:`-\ell_{de} / c_{de}`. Alpha maximises each :math:`\ell_{de}` alone: the factors change
-expected weights through the vectors only. ``"balanced"`` is :math:`\lambda_{de} = \bar c / c_{de}`
-with the mean :math:`\bar c`: C stays the same, and so does the strength of the priors against all
-links together.
+expected weights through the vectors only. With n links, ``"balanced"`` is
+
+.. math:: \lambda_{de} = \sqrt{n_{de}\, n_{\max}} / c_{de}:
+
+view pairs count in proportion to the square root of their numbers of links, whatever the weights
+are, and the links of the largest view pair count 1 on average. Equal shares would repeat the links
+of a small table so often that the vectors overfit to them, and large tables would be predicted
+worse (``benchmarks/pair_weights.py``).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,9 +49,9 @@ def check_pair_weights(name: str, value: Any) -> None:
 
 
 def choose_pair_weights(
-    settings: Mapping[str, Any], measures: Mapping[Pair, float]
+    settings: Mapping[str, Any], measures: Mapping[Pair, float], counts: Mapping[Pair, float]
 ) -> dict[Pair, float]:
-    """Return the factor of each view pair; ``measures`` are the total measures of their links.
+    """Return the factor of each view pair, from the measures and numbers of their links.
 
     Keys of the setting are (view, view) or "view,view", in either order. Raise ParameterError for
     a view pair without links, and with ``scheme="paper"``.
@@ -58,9 +64,12 @@ def choose_pair_weights(
             f"pair_weights: expected None with scheme={settings['scheme']!r}, got {given!r}"
         )
     if given == BALANCED:
-        linked = {pair: measure for pair, measure in measures.items() if measure > 0}
-        mean = sum(linked.values()) / len(linked)
-        return {pair: mean / measure for pair, measure in linked.items()}
+        largest = max(counts.values())
+        return {
+            pair: math.sqrt(counts[pair] * largest) / measure
+            for pair, measure in measures.items()
+            if measure > 0
+        }
     known = {pair_key(key): pair for pair in measures for key in (pair, pair[::-1])}
     factors = dict.fromkeys(measures, 1.0)
     for pair, factor in given.items():

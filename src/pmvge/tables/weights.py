@@ -35,8 +35,8 @@ def weight_notes(project: Project, graph: MultiViewGraph, *, balanced: bool = Fa
         )
         notes.append(
             f"links {','.join(largest)} have {share:.2%} of all weight (others: {others}), so "
-            'training hardly depends on the others; pair_weights = "balanced" in [model] gives all '
-            "link tables the same share"
+            'training hardly depends on the others; pair_weights = "balanced" in [model] lets them '
+            "count more"
         )
     return notes
 
