@@ -276,7 +276,7 @@ def test_settings_of_encoders_do_nothing_without_features() -> None:
 
 
 def test_every_row_of_the_page_has_a_test() -> None:
-    section = PAGE.read_text().split("## Symptoms")[1].split("\n## ")[0]
+    section = PAGE.read_text().split("## Symptoms")[1].split("\n#")[0]
     rows = re.findall(r"^\| (.+?) \|", section, re.MULTILINE)
     symptoms = [cell for cell in rows if cell not in ("symptom", "---")]
     assert sorted(symptoms) == sorted(ROWS)

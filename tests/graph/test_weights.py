@@ -42,6 +42,6 @@ def test_a_view_pair_with_nearly_all_weight_is_found():
     small = ([0, 1], [0, 1], [1.0, 2.0])
     large = ([0, 1], [0, 1], [500.0, 700.0])
     pairs = {("a", "b"): large, ("b", "c"): small}
-    assert dominant_pair(MultiViewGraph(views, pairs)) == ("a", "b")
-    assert dominant_pair(MultiViewGraph(views, {**pairs, ("a", "c"): large})) is None
-    assert dominant_pair(MultiViewGraph(views, {("a", "b"): large})) is None
+    assert dominant_pair(MultiViewGraph(views, pairs).links) == ("a", "b")
+    assert dominant_pair(MultiViewGraph(views, {**pairs, ("a", "c"): large}).links) is None
+    assert dominant_pair(MultiViewGraph(views, {("a", "b"): large}).links) is None

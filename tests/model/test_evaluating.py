@@ -305,3 +305,20 @@ def test_heavy_weights_come_first_in_the_advice():
     assert results["warnings"][-1].startswith(
         "try transform = 'log1p' for the weights of user,item"
     )
+
+
+def test_the_advice_depends_on_the_model():
+    graph = tastes(0.0)
+    views = {"user": graph.views["user"], "item": 50, "tag": 5}
+    heavy = 300 * graph.links["user", "item"].matrix()
+    tags = (np.arange(50), np.arange(50) % 5)
+    other = MultiViewGraph(views, {("user", "item"): heavy, ("item", "tag"): tags})
+    for settings, says in (
+        ({"effects": "none"}, ["pair_weights = 'balanced': user,item", "effects = 'vector'"]),
+        ({"effects": "vector"}, ["pair_weights = 'balanced': user,item", "effects_prior = 0.5"]),
+        ({"effects": "vector", "effects_prior": 0.5, "pair_weights": "balanced"}, ["more steps"]),
+    ):
+        model = quick(max_steps=20, **settings).fit(other, hold_out=0.2)
+        advice = model.evaluate()["warnings"][-1]
+        assert [part for part in says if part in advice] == says
+        assert advice.startswith(f"try {says[0]}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from pmvge.graph.links import Links, Pair
-from pmvge.graph.multi_view_graph import MultiViewGraph
 
 MIN_LINKS = 100  # fewer say little about a tail
 MIN_EFFECTIVE = 0.1  # least effective share of the links
@@ -28,9 +29,9 @@ def has_heavy_tail(links: Links) -> bool:
     return len(links) >= MIN_LINKS and effective_share(links) < MIN_EFFECTIVE
 
 
-def dominant_pair(graph: MultiViewGraph) -> Pair | None:
-    """Return the view pair with nearly all weight of a graph; None if there is none."""
-    totals = {pair: links.total for pair, links in graph.links.items() if len(links)}
+def dominant_pair(links: Mapping[Pair, Links]) -> Pair | None:
+    """Return the view pair with nearly all weight of several; None if there is none."""
+    totals = {pair: part.total for pair, part in links.items() if len(part)}
     largest = max(totals, key=lambda pair: totals[pair], default=None)
     if largest is None or len(totals) < 2:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pmvge.graph import has_heavy_tail
+from pmvge.graph import dominant_pair, has_heavy_tail
 from pmvge.model.fitted import Fitted
 
 
@@ -15,6 +15,9 @@ def suggest_changes(fitted: Fitted) -> str:
             f"transform = 'log1p' for the weights of {a},{b}, of which few hold most"
             for a, b in heavy
         ]
+        largest = dominant_pair(fitted.links.training)
+        if largest is not None and fitted.settings["pair_weights"] is None:
+            found.append(f"pair_weights = 'balanced': {','.join(largest)} has nearly all weight")
     if "vector" not in fitted.effects.values():
         found.append("effects = 'vector', which also learns from each entity's own links")
     elif fitted.settings["effects_prior"] is None:

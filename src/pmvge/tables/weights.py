@@ -24,7 +24,7 @@ def weight_notes(project: Project, graph: MultiViewGraph, *, balanced: bool = Fa
         for pair, links in graph.links.items()
         if pair in project.links and has_heavy_tail(links)
     ]
-    largest = None if balanced else dominant_pair(graph)
+    largest = None if balanced else dominant_pair(graph.links)
     if largest is not None:
         total = graph.total_weight
         share = graph.links[largest].total / total
