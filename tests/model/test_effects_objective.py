@@ -153,7 +153,7 @@ CASES = {
     "features": ([("a", "b")], ("a",), None),
     "within a view": ([("a", "a")], (), None),
     "several view pairs": ([("a", "b"), ("b", "c")], ("a",), None),
-    "pair weights": ([("a", "b"), ("b", "c")], ("a",), {("a", "b"): 0.2, ("b", "c"): 3.0}),
+    "pair weights": ([("a", "b"), ("b", "c")], ("a",), {("a", "b"): 3.0, ("b", "c"): 0.5}),
 }
 
 
