@@ -30,7 +30,8 @@ def test_the_effective_share_counts_links_of_equal_weight():
         (lambda rng: rng.exponential(size=5000), False),
         (lambda rng: np.log1p(rng.lognormal(5, 2, size=5000)), False),
         (lambda rng: rng.lognormal(5, 2, size=5000), True),  # plays of artists are like this
-        (lambda rng: rng.lognormal(5, 2, size=50), False),  # too few to tell
+        (lambda rng: [1e6, *[1.0] * 98], False),  # too few to tell
+        (lambda rng: [1e6, *[1.0] * 99], True),
     ],
 )
 def test_only_weights_that_few_links_hold_have_a_heavy_tail(draw, heavy):

@@ -38,7 +38,7 @@ def pair_key(pair: Any) -> str:
 
 def check_pair_weights(name: str, value: Any) -> None:
     """Raise ParameterError unless a value is None, "balanced" or {(view, view): factor}."""
-    if value is None or value == BALANCED:
+    if value is None or (isinstance(value, str) and value == BALANCED):
         return
     if not isinstance(value, Mapping):
         raise ParameterError(
