@@ -57,19 +57,16 @@ def test_alpha_stays_in_the_units_of_the_weights(both):
     graph = simulate()
     for (a, b), factor in FACTORS.items():
         total = graph.links[a, b].total
-        X = graph.views[a] if a == "a" else None
-        mu = weighted.intensity(a, X, b, None, ids=None if X is None else graph.ids[a])
-        if weighted.effects == "none":
-            assert mu.sum() == pytest.approx(total, rel=1e-4)
+        mu = weighted.intensity(a, None, b, None)
+        assert mu.sum() == pytest.approx(total, rel=1e-4)
         assert weighted.alpha_weight_[a, b] == total
         gap = scaled.log_alpha_[a, b] - weighted.log_alpha_[a, b]
         assert gap == pytest.approx(math.log(factor), abs=1e-3)
 
 
+@pytest.mark.parametrize("both", ["vector"], indirect=True)
 def test_first_links_count_as_in_training(both):
     weighted, scaled = both
-    if weighted.effects == "none":
-        pytest.skip("without effects there is nothing to fold in")
     X = np.random.default_rng(1).normal(size=(3, 4))
     rows, partners, w = [0, 0, 1], ["b1", "b7", "b3"], np.array([60.0, 40.0, 90.0])
     own = weighted.fold_in("a", X, links={"b": (rows, partners, w)})
