@@ -81,7 +81,7 @@ def stage_view(
         kind = id_type(db, [(raw, column, types)])
         check_casts(db, where, raw, kinds, types)
         others = [f"{cast_id(column, types, kind)} AS id"]
-        for label in dict.fromkeys((*table.labels, *_shown_columns(table, features))):
+        for label in dict.fromkeys((*table.labels, *_shown_columns(table, features, cache))):
             check_column(where, label, types)
             others.append(
                 f"CAST({quote_ident(label)} AS VARCHAR) AS {quote_ident(f'label {label}')}"
@@ -158,7 +158,7 @@ def read_view(
     with table_errors(where):
         ids = _array(db, side.name, "id")
         labels = {label: _array(db, side.name, f"label {label}") for label in table.labels}
-        shown = _shown_columns(table, resolve_features(where, table, types))
+        shown = _shown_columns(table, resolve_features(where, table, types), cache)
         if len(ids) * len(shown) > MAX_SHOWN_VALUES:
             shown = [column for column in shown if column == table.name]
         columns = {
@@ -189,13 +189,18 @@ def read_view(
     return View(ids, X, labels, columns, missing, recipe)
 
 
-def _shown_columns(table: ViewTable, features: Mapping[str, Feature]) -> list[str]:
-    """Return the columns that a model keeps as text: the names first, and numbers, dates and
-    categories, if they are few.
+def _shown_columns(
+    table: ViewTable, features: Mapping[str, Feature], cache: FeatureCache | None
+) -> list[str]:
+    """Return the columns that a model keeps as text: the names, and a few others.
+
+    The others are numbers, dates and categories; none if there are many, or if the table is so
+    large that its features are cached on disk.
     """
-    scalars = [c for c, f in features.items() if f.kind in ("numeric", "date", "category")]
     names = [] if table.name is None else [table.name]
-    return list(dict.fromkeys(names + (scalars if len(scalars) <= MAX_SHOWN else [])))
+    scalars = [c for c, f in features.items() if f.kind in ("numeric", "date", "category")]
+    few = cache is None and len(scalars) <= MAX_SHOWN
+    return list(dict.fromkeys(names + (scalars if few else [])))
 
 
 def _array(db: duckdb.DuckDBPyConnection, staged: str, column: str) -> NDArray[Any]:

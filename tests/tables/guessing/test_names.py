@@ -36,7 +36,7 @@ def test_names_are_guessed_by_column_name_and_distinct_values(view, columns, nam
     assert guess_name(columns, key, singulars(view)) == name
 
 
-def test_a_model_keeps_names_and_few_other_columns():
+def test_a_model_keeps_names_and_few_other_columns(tmp_path):
     films = {
         "id": [1, 2, 3],
         "title": ["A", None, "C"],
@@ -55,6 +55,9 @@ def test_a_model_keeps_names_and_few_other_columns():
         "year": ["1999", "2004", ""],
     }
     assert tables.labels["film"]["g"].tolist() == ["x", "x", "y"]  # a category is a label
+    spilled = read_tables(project, spill=tmp_path / "few")  # tables that do not fit into memory
+    assert list(spilled.columns["film"]) == ["title"]
+    assert spilled.names == {"film": "title"}
     wide = films | {f"x{n}": [n, 0, 1] for n in range(30)}
     project = Project({**project.views, "film": ViewTable(wide)}, project.links)
     assert list(read_tables(project).columns["film"]) == ["title"]
