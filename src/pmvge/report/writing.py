@@ -147,9 +147,12 @@ def _summary(facts: Mapping[str, Any]) -> str:
 
 def _verdict(results: Mapping[str, Any] | None) -> str:
     """Return a sentence if the model is not clearly ahead of a popularity list."""
-    if not (results or {}).get("warnings"):
+    warnings, pairs = ((results or {}).get(key) or () for key in ("warnings", "pairs"))
+    count = sum(text.startswith("links ") for text in warnings)  # the last one is advice
+    if not count:
         return ""
-    return " <b>The model is not clearly better than a popularity list</b>: see Evaluation."
+    where = f"In {count} of {len(pairs)} view pairs the" if count < len(pairs) else "The"
+    return f" <b>{where} model is not clearly better than a popularity list</b>: see Evaluation."
 
 
 def _tiles(facts: Mapping[str, Any], results: Mapping[str, Any] | None) -> list[tuple[str, str]]:
