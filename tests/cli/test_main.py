@@ -176,11 +176,12 @@ def test_an_interrupted_fit_says_how_to_resume_and_resumes(films, tmp_path, envi
     os.kill(process.pid, number)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130
-    message = f"The checkpoint is in {checkpoint}; run the same command with --resume to continue."
-    assert f"Stopped. {message}" in err
+    kept = json.loads((checkpoint / "checkpoint.json").read_text())
+    message = f"The checkpoint is in {checkpoint}; run the same command with --resume to continue"
+    assert f"Stopped. There is no model of this fit yet. {message}, or with --resume" in err
+    assert f"--set max_steps={kept['step'] + 1} to make a model of what was learned" in err
     assert "Traceback" not in err
     assert not (output / "model.json").exists()
-    kept = json.loads((checkpoint / "checkpoint.json").read_text())
     assert kept["step"] >= 30
 
     # The resumed fit starts with the records of the checkpoint, wall-clock times included.
@@ -196,13 +197,18 @@ def test_an_interrupted_fit_says_how_to_resume_and_resumes(films, tmp_path, envi
         np.testing.assert_allclose(resumed.embeddings_[view], vectors, atol=1e-5)
 
 
-def test_an_interrupt_before_the_first_checkpoint_says_so(films, tmp_path, run, monkeypatch):
+def test_an_interrupt_before_the_first_checkpoint_says_so(
+    films, tmp_path, own_model, run, monkeypatch
+):
     def fit(self, *arguments, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(PMvGE, "fit", fit)
-    printed = run("fit", films / "pmvge.toml", "-o", tmp_path / "model", code=130)
-    assert "Stopped. No checkpoint was written." in printed.err
+    printed = run("fit", films / "pmvge.toml", "-o", tmp_path / "new", code=130)
+    assert "Stopped. No checkpoint was written. There is no model of this fit." in printed.err
+    assert "earlier fit" not in printed.err
+    printed = run("fit", films / "pmvge.toml", "-o", own_model, code=130)
+    assert f"{own_model} has the model of an earlier fit." in printed.err
 
 
 def test_resume_refuses_other_data_or_settings(films, tmp_path, refused, run, monkeypatch):

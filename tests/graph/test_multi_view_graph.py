@@ -288,3 +288,33 @@ def test_bad_input_raises_a_graph_error_that_says_where(arguments, message) -> N
 def test_an_unknown_symmetrize_is_rejected(value) -> None:
     with pytest.raises(ParameterError, match=f"unknown symmetrize {value!r}.*'sum', 'max'"):
         two_views(symmetrize=value)
+
+
+def test_with_links_takes_what_the_constructor_takes():
+    W = np.array([[0, 2.0], [1.0, 0], [3.0, 0]])
+    graph = MultiViewGraph({"a": 3, "b": 2}, {("a", "b"): ([0], [0])}, ids={"a": ["x", "y", "z"]})
+    expected = MultiViewGraph({"a": 3, "b": 2}, {("a", "b"): W}).links["a", "b"]
+    tables = (sparse.csr_array(W), sparse.coo_matrix(W), W, (*np.nonzero(W), W[np.nonzero(W)]))
+    for table in tables:
+        other = graph.with_links({("a", "b"): table})
+        assert other.ids["a"].tolist() == ["x", "y", "z"]
+        np.testing.assert_array_equal(other.links["a", "b"].matrix().toarray(), W)
+        assert other.links["a", "b"].total == expected.total
+    mixed = graph.with_links({("a", "b"): expected, ("a", "a"): sparse.csr_array(np.eye(3, k=1))})
+    assert mixed.links["a", "b"] is expected
+    assert mixed.links["a", "a"].within
+
+
+@pytest.mark.parametrize(
+    ("links", "says"),
+    [
+        (sparse.eye_array(3), r"with_links: expected {\(view, view\): links}, got dia_array"),
+        ({("a", "b"): sparse.eye_array(3)}, r"links \('a', 'b'\): expected a 3 x 2 matrix.*3 x 3"),
+        ({("a", "c"): sparse.eye_array(3)}, "unknown view 'c'"),
+        ({("a", "b"): "links.csv"}, r"links \('a', 'b'\): expected a scipy sparse matrix or"),
+    ],
+)
+def test_with_links_says_what_it_expects(links, says):
+    graph = MultiViewGraph({"a": 3, "b": 2}, {("a", "b"): ([0], [0])})
+    with pytest.raises(GraphError, match=says):
+        graph.with_links(links)

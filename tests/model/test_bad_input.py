@@ -89,6 +89,7 @@ SETTINGS = {
         [0, -1.0, float("nan"), float("inf"), True, "x", (1.0,), (1.0, 0.0), {"image": -1.0}],
         "effects_prior: view 'image': expected a positive number, or .sigma, tau., got ",
     ),
+    "pair_weights": (["equal", 3, [1.0]], "pair_weights: expected None, 'balanced' or .*, got {}"),
     "family": (["poison", "", None, 3], "unknown family {}: expected one of 'poisson'"),
     "similarity": (
         ["cosin", "", None, 3],

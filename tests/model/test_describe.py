@@ -34,6 +34,8 @@ def test_the_description_is_plain_data_of_the_model(model):
         "encoder": "mlp 5",
         "given_ids": False,
         "labels": [],
+        "columns": [],
+        "name": None,
         "effects": {"kind": "none"},
     }
     assert facts["views"]["b"]["given_ids"] is True

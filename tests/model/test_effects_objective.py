@@ -2,8 +2,8 @@ r"""A fit with effects maximises the objective, whatever the batch size.
 
 The objective is written down again and minimised by L-BFGS in float64:
 
-.. math:: -\sum_{de} \ell_{de} / C + \frac 1 C \sum_i \Bigl[ \frac{|e_i|^2}{2 \sigma_d^2}
-          + \frac{b_i^2}{2 \tau_d^2} \Bigr].
+.. math:: -\sum_{de} \lambda_{de} \ell_{de} / C
+          + \frac 1 C \sum_i \Bigl[ \frac{|e_i|^2}{2 \sigma_d^2} + \frac{b_i^2}{2 \tau_d^2} \Bigr].
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def graph_of(X, weights):
 class Direct:
     """The objective as a function of one vector: encoders' weights, e and b of linked entities."""
 
-    def __init__(self, X, weights):
-        self.X, self.weights = X, weights
+    def __init__(self, X, weights, factors=None):
+        self.X, self.weights, self.factors = X, weights, factors or dict.fromkeys(weights, 1.0)
         self.views = sorted({view for pair in weights for view in pair})
         self.pairs = {view: [pair for pair in weights if view in pair] for view in self.views}
         self.shapes = {}
@@ -73,7 +73,7 @@ class Direct:
     def __call__(self, x):
         """Return the objective, its penalty, and the similarities."""
         parts = self.parts(x)
-        C = sum(W.sum() for W in self.weights.values())
+        C = sum(self.factors[pair] * W.sum() for pair, W in self.weights.items())
         outputs, penalty = {}, 0.0
         for view in self.views:
             effects = parts[view, "effects"] * self.linked[view]
@@ -91,7 +91,8 @@ class Direct:
             right_bias = right[:, K + self.pairs[b].index((a, b))]
             g = left[:, :K] @ right[:, :K].T + left_bias[:, None] + right_bias
             cells = torch.ones_like(g).triu(1).bool() if a == b else torch.ones_like(g).bool()
-            value = value - ((w * g).sum() - w.sum() * torch.logsumexp(g[cells], 0)) / C
+            likelihood = (w * g).sum() - w.sum() * torch.logsumexp(g[cells], 0)
+            value = value - self.factors[a, b] * likelihood / C
             similarities[a, b] = g[cells].detach().numpy()
         return value, penalty, similarities
 
@@ -148,10 +149,11 @@ def learned(model, direct):
 
 
 CASES = {
-    "no features": ([("a", "b")], ()),
-    "features": ([("a", "b")], ("a",)),
-    "within a view": ([("a", "a")], ()),
-    "several view pairs": ([("a", "b"), ("b", "c")], ("a",)),
+    "no features": ([("a", "b")], (), None),
+    "features": ([("a", "b")], ("a",), None),
+    "within a view": ([("a", "a")], (), None),
+    "several view pairs": ([("a", "b"), ("b", "c")], ("a",), None),
+    "pair weights": ([("a", "b"), ("b", "c")], ("a",), {("a", "b"): 3.0, ("b", "c"): 0.5}),
 }
 
 
@@ -159,9 +161,11 @@ CASES = {
 @pytest.mark.parametrize("batch_size", [WHOLE, SAMPLED], ids=["whole", "sampled"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_a_fit_reaches_the_optimum_of_the_objective(case, batch_size):
-    X, weights = simulate(*case)
-    direct = Direct(X, weights)
-    model = fit(graph_of(X, weights), batch_size, 1500 if batch_size == WHOLE else 4000)
+    pairs, with_features, factors = case
+    X, weights = simulate(pairs, with_features)
+    direct = Direct(X, weights, factors)
+    steps = 1500 if batch_size == WHOLE else 4000
+    model = fit(graph_of(X, weights), batch_size, steps, pair_weights=factors)
     own = learned(model, direct)
     rng = np.random.default_rng(1)
     starts = [0.1 * rng.normal(size=direct.size()) for _ in range(2)]

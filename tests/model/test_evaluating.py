@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import sparse
+from scipy import sparse, stats
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.errors import GraphError, InputError, NotInductive
-from pmvge.evaluation import Popularity
+from pmvge.evaluation import Popularity, evaluate_links, ndcg_by_query
 from pmvge.graph import parse_links
 
 N, M = 30, 14
@@ -177,3 +177,148 @@ def test_entities_without_links_are_the_least_popular():
     np.testing.assert_allclose(
         np.exp(Y @ Y_other.T + log_alpha), np.outer(degree, degree) / 6, rtol=1e-5
     )
+
+
+# -- beside the model: features only, and the popularity list --------------------------------------
+
+
+def tastes(strength, *, seed=0, n=80, m=50):
+    """Return a graph of popular and unpopular items, whose links depend on tastes by strength."""
+    rng = np.random.default_rng(seed)
+    z, t = rng.normal(size=(n, 3)), rng.normal(size=(m, 3))
+    popular = rng.gamma(1.0, size=m)
+    mu = popular * np.exp(strength * z @ t.T)
+    W = rng.poisson(mu * 10 * n / mu.sum())
+    X = z + 2.0 * rng.normal(size=z.shape)
+    ids = {"user": [f"u{i}" for i in range(n)], "item": [f"i{j}" for j in range(m)]}
+    return MultiViewGraph({"user": X, "item": m}, {("user", "item"): W}, ids=ids)
+
+
+def quick(**settings):
+    defaults = {"n_components": 3, "max_steps": 300, "similarity": "inner", "random_state": 0}
+    return PMvGE(**{**defaults, "progress": False, "effects": "vector", **settings})
+
+
+@pytest.fixture(scope="module")
+def with_effects():
+    graph = tastes(0.8)
+    return graph, quick().fit(graph, hold_out=0.2)
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_features_only_is_the_model_of_new_entities(with_effects, loaded, tmp_path):
+    graph, model = with_effects
+    if loaded:
+        model.save(tmp_path)
+        model = PMvGE.load(tmp_path)
+    training, held = (
+        part["user", "item"] for part in (model.links_.training, model.links_.held_out)
+    )
+    # New users are given by their features alone; items have none, and stay as they are.
+    left = model.vectors("user", graph.views["user"], among="item")
+    right = model.vectors("item", among="user", side="candidate")
+    expected = evaluate_links(
+        left,
+        right,
+        held,
+        known=training,
+        log_alpha=model.log_alpha_of("user", "item"),
+        exposure=held.total / model.alpha_weight_["user", "item"],
+    )
+    results = model.evaluate()
+    found = results["features_only"]["pairs"]["user,item"]
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, rel=1e-4), name
+    assert abs(found["roc_auc"] - results["pairs"]["user,item"]["roc_auc"]) > 0.01
+
+
+def test_features_only_of_a_graph_with_known_and_new_entities(with_effects):
+    graph, model = with_effects
+    half = graph.subgraph({"user": np.arange(40)})
+    known = model.evaluate(half, include_known=True)
+    renamed = MultiViewGraph(
+        {"user": half.views["user"], "item": half.sizes["item"]},
+        {pair: part.matrix() for pair, part in half.links.items()},
+        ids={"item": half.ids["item"]},
+    )
+    new = model.evaluate(renamed, include_known=True)
+    assert "features_only" not in new  # all of them are new already
+    for name in ("roc_auc", "ndcg@10", "poisson_deviance"):
+        assert known["features_only"]["overall"][name] == pytest.approx(
+            new["overall"][name], rel=1e-5
+        )
+
+
+def test_models_without_features_or_without_effects_have_no_such_row():
+    graph = tastes(0.8)
+    for effects in ("none", {"item": "vector"}):
+        results = quick(effects=effects, max_steps=3).fit(graph, hold_out=0.2).evaluate()
+        assert "features_only" not in results
+
+
+def test_a_model_that_is_ahead_of_popularity_has_no_warning(with_effects):
+    _, model = with_effects
+    results = model.evaluate()
+    own, popular = (part["overall"]["ndcg@10"] for part in (results, results["popularity"]))
+    assert own > popular + 0.05
+    assert results["warnings"] == []
+
+
+def test_a_model_that_is_not_ahead_of_popularity_has_a_warning():
+    """The links of items depend on popularity only."""
+    graph = tastes(0.0, n=200)
+    model = quick(effects="none", max_steps=40).fit(graph, hold_out=0.2)
+    results = model.evaluate(k=5)
+    warning, advice = results["warnings"]
+    queries, own = ndcg_by_query(
+        model.vectors("user", among="item"),
+        model.vectors("item", among="user", side="candidate"),
+        model.links_.held_out["user", "item"],
+        known=model.links_.training["user", "item"],
+        k=5,
+    )
+    training = model.links_.training["user", "item"]
+    degrees = training.degrees()[1]
+    smallest = degrees[degrees > 0].min() / 2
+    scores = np.log(np.where(degrees > 0, degrees, smallest))[:, None]
+    _, popular = ndcg_by_query(
+        np.ones((200, 1)), scores, model.links_.held_out["user", "item"], known=training, k=5
+    )
+    interval = stats.ttest_rel(own, popular).confidence_interval(0.95)
+    assert interval.low < 0
+    assert f"nDCG@5 {own.mean():.3f} against {popular.mean():.3f}" in warning
+    assert f"{interval.low:+.3f} to {interval.high:+.3f}, {len(queries)} queries" in warning
+    assert warning.startswith("links user,item: the model is not clearly better than a list of the")
+    assert advice.startswith("try effects = 'vector'")
+
+
+def test_heavy_weights_come_first_in_the_advice():
+    rng = np.random.default_rng(0)
+    graph = tastes(0.0)
+    links = graph.links["user", "item"]
+    heavy = (links.rows, links.cols, rng.lognormal(0, 3, len(links)))
+    results = (
+        quick(max_steps=30)
+        .fit(graph.with_links({("user", "item"): heavy}), hold_out=0.2)
+        .evaluate()
+    )
+    assert results["warnings"][-1].startswith(
+        "try transform = 'log1p' for the weights of user,item"
+    )
+
+
+def test_the_advice_depends_on_the_model():
+    graph = tastes(0.0)
+    views = {"user": graph.views["user"], "item": 50, "tag": 5}
+    heavy = 300 * graph.links["user", "item"].matrix()
+    tags = (np.arange(50), np.arange(50) % 5)
+    other = MultiViewGraph(views, {("user", "item"): heavy, ("item", "tag"): tags})
+    for settings, says in (
+        ({"effects": "none"}, ["pair_weights = 'balanced': user,item", "effects = 'vector'"]),
+        ({"effects": "vector"}, ["pair_weights = 'balanced': user,item", "effects_prior = 0.5"]),
+        ({"effects": "vector", "effects_prior": 0.5, "pair_weights": "balanced"}, ["more steps"]),
+    ):
+        model = quick(max_steps=20, **settings).fit(other, hold_out=0.2)
+        advice = model.evaluate()["warnings"][-1]
+        assert [part for part in says if part in advice] == says
+        assert advice.startswith(f"try {says[0]}")

@@ -13,7 +13,7 @@ from pmvge import MultiViewGraph, PMvGE, storage
 from pmvge.errors import GraphError, StorageError
 from pmvge.graph import hold_out_links
 from pmvge.model import TrainingLinks
-from pmvge.model.links_files import links_from_files, links_to_files
+from pmvge.model.links_files import Texts, links_from_files, links_to_files
 from pmvge.storage import DamagedValue
 
 LABELS = {"a": {"colour": ["red", "", "blaü"] * 4, "size": list(range(12))}}
@@ -49,7 +49,7 @@ def same(one, other):
 
 def write(folder, links, labels):
     """Write the files of links and labels; return the entry of the manifest and the paths."""
-    content, writers = links_to_files(links, labels)
+    content, writers = links_to_files(links, Texts(labels, {}, {}))
     paths = {name: folder / name for name in writers}
     for name, writer in writers.items():
         writer(paths[name])
@@ -135,7 +135,7 @@ def test_links_are_written_and_read_in_chunks(tmp_path, monkeypatch, weights, n_
     first = n_held or 0
     held = {} if n_held is None else {("a", "b"): links.select(np.arange(first))}
     saved = TrainingLinks({("a", "b"): links.select(np.arange(first, 12))}, held)
-    loaded, labels = links_from_files(*write(tmp_path, saved, {}), {"a": 12, "b": 7})
+    loaded, (labels, _, _) = links_from_files(*write(tmp_path, saved, {}), {"a": 12, "b": 7})
     assert labels == {}
     assert loaded.held_out.keys() == held.keys()
     for found, expected in ((loaded.training, saved.training), (loaded.held_out, held)):

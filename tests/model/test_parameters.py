@@ -37,6 +37,7 @@ OPTIONAL = {
     "max_epochs",
     "max_steps",
     "clip_norm",
+    "pair_weights",
     "patience",
     "checkpoint_dir",
     "checkpoint_steps",
@@ -57,7 +58,7 @@ def accepted(name, value) -> None:
 
 
 def test_all_checks_are_tested_here() -> None:
-    others = {"validation_fraction", "hidden_sizes", "checkpoint_dir"}
+    others = {"validation_fraction", "hidden_sizes", "checkpoint_dir", "pair_weights"}
     here = {*INTEGERS, *POSITIVE, *FROM_ZERO, *FLAGS, *NAMES, *others}
     assert here == set(CHECKS)
     assert here <= set(PMvGE().get_params())
@@ -65,6 +66,13 @@ def test_all_checks_are_tested_here() -> None:
 
 def test_the_defaults_pass() -> None:
     check_parameters(PMvGE().get_params())
+
+
+def test_pair_weights() -> None:
+    for value in ("balanced", {}, {("a", "b"): 0.5}, {"a,b": 3}):
+        accepted("pair_weights", value)
+    for value in ("equal", 2, ["balanced"], np.ones(2), {("a", "b"): 0}, {("a", "b"): NAN}):
+        refused("pair_weights", value)
 
 
 @pytest.mark.parametrize(("name", "least"), INTEGERS.items())

@@ -11,7 +11,6 @@ from scipy.special import logsumexp
 
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.distributed import SINGLE_PROCESS
-from pmvge.graph import parse_links
 from pmvge.model import priors
 
 SETTINGS = {
@@ -167,9 +166,13 @@ def test_one_update_against_loops(monkeypatch):
 
 @pytest.mark.parametrize(("stars", "expected"), [(1.0, 1.0), (3.0, 3 - 30 / 200), (0.5, 1.0)])
 def test_the_dispersion_is_the_weight_of_one_event(stars, expected):
-    table = (np.arange(10), np.arange(10), np.full(10, stars))
-    links = parse_links("links", table, (10, 20), False, None)
-    assert priors._dispersion(links) == pytest.approx(expected)
+    graph = MultiViewGraph(
+        {"a": 10, "b": 20}, {("a", "b"): (np.arange(10), np.arange(10), np.full(10, stars))}
+    )
+    network = PMvGE(2, effects="vector", max_steps=1, progress=False).fit(graph)._fitted.network
+    cpu, rng = torch.device("cpu"), np.random.default_rng(0)
+    update = priors.PriorUpdate(network, graph, "ab", rng, cpu, SINGLE_PROCESS, "weight", 10)
+    assert update.views["a"].dispersion == pytest.approx(expected)
 
 
 @pytest.mark.slow

@@ -210,7 +210,9 @@ def fitted(
     words = HOSTILE if hostile else ["red", "green", "blue"]
     labels = {user: {words[0] if hostile else "colour": [words[i % 3] for i in range(n)]}}
     model = PMvGE(n_components=4, max_steps=60, random_state=0, progress=False)
-    return Case(model.fit(graph, hold_out=hold_out).label(labels))
+    names = {user: {"name": [f"{HOSTILE[(i + 1) % 10]}{i}" for i in range(n)]}} if hostile else {}
+    called = dict.fromkeys(names, "name")
+    return Case(model.fit(graph, hold_out=hold_out).label(labels, columns=names, names=called))
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import html
 import math
 import os
 import re
@@ -36,7 +37,7 @@ SECTIONS = [
 @pytest.fixture(scope="module")
 def path(case: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
-    return write_report(folder / "new" / "report.html", case.model, title="A & B")
+    return write_report(folder / "report.html", case.model, title="A & B")
 
 
 def test_every_section_has_a_link(path: Path, read_page: Any) -> None:
@@ -279,3 +280,45 @@ def test_the_page_of_100_000_entities_has_a_bounded_size(tmp_path: Path, read_pa
     words = read_page(path).words
     assert "2,000 of 100,000 entities, sampled at random" in words
     assert "Estimated on 20,000 of 99,000 entities of user" in words
+
+
+# -- names, features only, warnings -----------------------------------------------------------
+
+
+def named(effects):
+    """Return a model of random links: it cannot be better than a popularity list."""
+    rng = np.random.default_rng(0)
+    ids = {"user": [f"u{i}" for i in range(40)], "item": [f"i{j}" for j in range(20)]}
+    links = {("user", "item"): rng.poisson(0.5 * rng.gamma(1.0, size=20), size=(40, 20))}
+    graph = MultiViewGraph({"user": rng.normal(size=(40, 3)), "item": 20}, links, ids=ids)
+    model = PMvGE(n_components=3, max_steps=20, effects=effects, random_state=0, progress=False)
+    titles = {"item": {"title": [f"Title {j}" for j in range(20)], "year": ["1999"] * 20}}
+    return model.fit(graph, hold_out=0.3).label(columns=titles, names={"item": "title"})
+
+
+def test_names_come_first_and_ids_are_small(read_page, tmp_path):
+    page = read_page(write_report(tmp_path / "r.html", named("none")))
+    best = re.findall(r"<td>\d</td><td>(.*?)</td>", page.source)
+    assert len(best) == 30
+    for cell in best:
+        number = re.fullmatch(r"<bdi>Title (\d+)</bdi> <small><bdi>i(\d+)</bdi></small>", cell)
+        assert number, cell
+        assert number[1] == number[2]
+    traces = [trace for figure in page.figures() for trace in figure["data"]]
+    hover = [text for trace in traces for text in trace.get("text", [])]
+    assert "<b>Title 3</b><br><b>item</b> i3" in hover
+
+
+@pytest.mark.parametrize("effects", ["none", "vector"])
+def test_rows_beside_the_model_and_warnings(effects, read_page, tmp_path):
+    model = named(effects)
+    results = model.evaluate()
+    page = read_page(write_report(tmp_path / "r.html", model))
+    assert "<h2>Evaluation</h2>" in page.source
+    rivals = re.findall(r'<tr class="rival"><td>([\w ]+)</td>', page.source)
+    assert rivals == ["features only"] * (effects == "vector") + ["popularity"]
+    for warning in results["warnings"]:
+        assert html.escape(warning) in page.source
+    assert len(results["warnings"]) == 2
+    assert "The model is not clearly better than a popularity list : see" in page.words
+    assert results["popularity"]["meaning"] in page.words

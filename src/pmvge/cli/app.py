@@ -25,6 +25,7 @@ from pmvge.cli.commands.methods import methods
 from pmvge.cli.commands.report import report
 from pmvge.cli.commands.reproduce import reproduce
 from pmvge.cli.commands.search import search
+from pmvge.cli.commands.split import split
 from pmvge.cli.commands.tune import tune
 from pmvge.cli.output import visible
 from pmvge.errors import PmvgeError
@@ -45,6 +46,7 @@ app = typer.Typer(
 )
 for command in (
     init,
+    split,
     fit,
     tune,
     embed,

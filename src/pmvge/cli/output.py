@@ -28,6 +28,8 @@ COLUMNS = {
     "expected_over_observed": "E/O",
 }
 
+BESIDE = {"features only": "features_only", "popularity": "popularity"}  # rows, and their results
+
 
 def visible(value: object) -> str:
     r"""Return a text with its control characters escaped: a terminal would execute them.
@@ -61,11 +63,12 @@ def shell_quoted(path: Path) -> str:
     return escape(shlex.quote(str(path)))
 
 
-def print_notes(notes: Iterable[str]) -> None:
-    """Print notes on the error stream, apart from the results."""
+def print_notes(notes: Iterable[str], kind: str = "note") -> None:
+    """Print notes or warnings on the error stream, apart from the results."""
     console = Console(stderr=True, highlight=False)
+    color = "yellow" if kind == "note" else "red"
     for note in notes:
-        console.print(f"[yellow]note:[/] {escape(visible(note))}", soft_wrap=True)
+        console.print(f"[{color}]{kind}:[/] {escape(visible(note))}", soft_wrap=True)
 
 
 def print_json(content: Any) -> None:
@@ -104,7 +107,8 @@ def check_writable(path: Path, *, folder: bool) -> None:
 def results_table(results: Mapping[str, Any], title: str) -> Table:
     """Return a table of the results of an evaluation, by view pair and overall.
 
-    Below each row is the one of the popularity list.
+    Below each row are those of the model without effects, if it has any, and of the popularity
+    list.
     """
     table = Table(
         title=title,
@@ -115,10 +119,14 @@ def results_table(results: Mapping[str, Any], title: str) -> Table:
         pad_edge=False,
     )
     table.add_column("view pair", overflow="fold")  # long names are folded, numbers never
-    rows, popular = dict(results["pairs"]), dict(results["popularity"]["pairs"])
+    rows = dict(results["pairs"])
+    beside = {
+        name: {**part["pairs"], "overall": part["overall"]}
+        for name, key in BESIDE.items()
+        if (part := results.get(key))
+    }
     if len(rows) > 1:
         rows["overall"] = results["overall"]
-        popular["overall"] = results["popularity"]["overall"]
     keys = [key for key in next(iter(rows.values()), {}) if key.partition("@")[0] in COLUMNS]
     table.add_column("links", justify="right", no_wrap=True)
     for key in keys:
@@ -128,8 +136,9 @@ def results_table(results: Mapping[str, Any], title: str) -> Table:
     for pair, row in rows.items():
         name = cell(pair.replace(",", " - "))
         table.add_row(name, f"{row['links']:,}", *_cells(row, keys))
-        if pair in popular:
-            table.add_row("  popularity", "", *_cells(popular[pair], keys), style="dim")
+        for title, other in beside.items():
+            if pair in other:
+                table.add_row(f" {title}", "", *_cells(other[pair], keys), style="dim")
     return table
 
 
@@ -139,6 +148,9 @@ def _cells(row: Mapping[str, float], keys: Iterable[str]) -> Iterator[str]:
 
 
 def print_results(console: Console, results: Mapping[str, Any], title: str) -> None:
-    """Print the results of an evaluation, and what the popularity list shows."""
+    """Print the results of an evaluation, what the rows beside it show, and its warnings."""
     console.print(results_table(results, title))
-    console.print(results["popularity"]["meaning"], markup=False, soft_wrap=True)
+    for key in BESIDE.values():
+        if key in results:
+            console.print(results[key]["meaning"], markup=False, soft_wrap=True)
+    print_notes(results["warnings"], "warning")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 from scipy import sparse
 
 from pmvge.cli.first_links import FirstLinks
 from pmvge.cli.new_rows import Chunk, read_chunks
 from pmvge.errors import InputError
-from pmvge.graph import Ids, find_ids
+from pmvge.graph import find_ids
 from pmvge.model import PMvGE
 from pmvge.tables import Notes
 
@@ -24,34 +23,19 @@ def queries(
     notes: Notes,
     first: FirstLinks | None,
 ) -> Iterator[Chunk]:
-    """Yield the entities to search for: known ones by their ids, or the rows of a table.
+    """Yield the entities to search for: known ones by ids or names, or the rows of a table.
 
-    Count rows and unusual values of a table in ``notes``. Raise InputError for ids that are not
-    known.
+    Count rows and unusual values of a table in ``notes``. Raise InputError for ids and names that
+    are not known.
     """
     if table is None:
-        known = _known_ids(model.ids_[view], view, ids)
+        try:
+            known = model.find(view, ids)
+        except InputError as error:
+            raise InputError(f"--id: {error}; pass new entities by --rows") from None
         yield Chunk(known, None, known, None)
     else:
         yield from read_chunks(model, view, table, notes, first)
-
-
-def _known_ids(known: Ids, view: str, texts: list[str]) -> Ids:
-    """Return ids of the type of ``known`` from texts; raise InputError if one is unknown."""
-    ids: Ids = np.array(texts)
-    if known.dtype.kind in "iu":
-        try:
-            ids = np.array([int(text) for text in texts], dtype=np.int64)
-        except (ValueError, OverflowError):
-            raise InputError(f"--id: the ids of {view!r} are integers, got {texts!r}") from None
-    absent = ids[find_ids(known, ids) < 0]
-    if len(absent):
-        examples = ", ".join(repr(value.item()) for value in known[:3])
-        raise InputError(
-            f"--id: {absent[0].item()!r} is not among the {len(known):,} ids of {view!r}, such as "
-            f"{examples}; pass new entities by --rows"
-        )
-    return ids
 
 
 def best_partners(
@@ -63,8 +47,11 @@ def best_partners(
     k: int,
     by: str,
     exclude_known: bool,
+    show: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Return for each entity its id and its best ``k`` partners, with scores, best first.
+
+    Entities of views with names have their name, and partners the columns in ``show``.
 
     An entity is not a partner of itself. With ``exclude_known``, partners that are linked to it in
     training, or by its first links, are left out. "known" says whether a partner is; None if the
@@ -84,12 +71,17 @@ def best_partners(
     key = "similarity" if by == "similarity" else "expected_weight"
     linked = None if model.links_ is None else _linked(model, view, chunk, among)
     at = find_ids(model.ids_[among], partners.ravel()).reshape(partners.shape)
+    own = find_ids(model.ids_[view], ids) if chunk.given_ids is not None else [-1] * len(ids)
+    texts = {**model.columns_.get(among, {}), **model.labels_.get(among, {})}
     return [
         {
             "id": ids[row].item(),
+            **_name(model, view, own[row]),
             "partners": [
                 {
                     "id": partner.item(),
+                    **_name(model, among, position),
+                    **({"columns": {c: str(texts[c][position]) for c in show}} if show else {}),
                     key: float(score),
                     "known": None if linked is None else bool(linked[row, position]),
                 }
@@ -101,6 +93,12 @@ def best_partners(
         }
         for row in range(len(ids))
     ]
+
+
+def _name(model: PMvGE, view: str, position: int) -> dict[str, str]:
+    """Return the name of a training entity; nothing for new entities and views without names."""
+    names = model.names_.get(view)
+    return {} if names is None or position < 0 else {"name": str(names[position])}
 
 
 def _linked(model: PMvGE, view: str, chunk: Chunk, among: str) -> sparse.csr_array:

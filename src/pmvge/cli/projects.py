@@ -47,12 +47,16 @@ def describe_project(project: Project) -> list[str]:
             f"{column} ({feature.kind})"
             for column, feature in fold_columns(view.features or {}).items()
         )
-        lines.append(f"view {name}: {view.source}, id {view.id}, features {features or 'none'}")
+        called = f", name {view.name}" if view.name else ""
+        lines.append(
+            f"view {name}: {view.source}, id {view.id}{called}, features {features or 'none'}"
+        )
         if view.labels:
             lines[-1] += f", labels {', '.join(view.labels)}"
     for pair, table in project.links.items():
         left, right = table.columns or ("?", "?")
         weight = f"{table.aggregate} of {table.weight}" if table.weight else "rows counted"
+        weight += f", {table.transform}" if table.transform else ""
         lines.append(f"links {','.join(pair)}: {table.source}, {left} - {right}, {weight}")
     return [visible(line) for line in lines]
 
@@ -74,8 +78,8 @@ def _parse_view(text: str) -> tuple[str, ViewTable]:
     name, _, source = text.partition("=")
     if not source:
         return name, ViewTable()
-    file, options = _parse_options("--view", source, ("id",))
-    return name, ViewTable(file, options.get("id"))
+    file, options = _parse_options("--view", source, ("id", "name"))
+    return name, ViewTable(file, options.get("id"), name=options.get("name"))
 
 
 def _parse_links(text: str) -> tuple[tuple[str, str], LinkTable]:
@@ -83,7 +87,7 @@ def _parse_links(text: str) -> tuple[tuple[str, str], LinkTable]:
     pair = names.split(",")
     if len(pair) != 2 or not all(pair) or not source:
         raise ParameterError(f"--links: expected VIEW,VIEW=FILE, got {text!r}")
-    keys = ("columns", "weight", "aggregate", "symmetrize")
+    keys = ("columns", "weight", "aggregate", "symmetrize", "transform")
     file, options = _parse_options("--links", source, keys)
     if options.get("aggregate", "sum") not in ("sum", "count", "max"):
         raise ParameterError(f"--links {text}: aggregate: expected sum, count or max")
@@ -96,6 +100,7 @@ def _parse_links(text: str) -> tuple[tuple[str, str], LinkTable]:
         options.get("weight"),
         options.get("aggregate", "sum"),
         options.get("symmetrize"),
+        options.get("transform"),
     )
     return (pair[0], pair[1]), table
 

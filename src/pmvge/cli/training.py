@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,7 +34,7 @@ def train(
     resume: bool,
     sharded: bool,
 ) -> PMvGE:
-    """Return a model that is fitted to tables, with the labels of the tables."""
+    """Return a model that is fitted to tables, with the texts of the tables."""
     folder = checkpoint_folder(settings)
     if resume and folder and is_first() and not storage.exists(folder, "checkpoint"):
         print_notes([f"{folder}: no checkpoint to resume from; starting a new fit"])
@@ -45,7 +46,7 @@ def train(
             f"{folder}: the interrupted fit had other data or other settings; run without "
             "--resume to start a new fit"
         ) from error
-    return model.label(tables.labels)
+    return model.label(tables.labels, columns=tables.columns, names=tables.names)
 
 
 def checkpoint_folder(settings: Mapping[str, Any]) -> Path | None:
@@ -60,11 +61,25 @@ def read_checkpoint_manifest(folder: Path | None) -> bytes | None:
     return manifest.read_bytes() if manifest and manifest.is_file() else None
 
 
-def describe_checkpoint(folder: Path | None, before: bytes | None) -> str:
-    """Return how to resume an interrupted fit, given the manifest from before the fit."""
-    if read_checkpoint_manifest(folder) in (None, before):
-        return "No checkpoint was written."
-    return f"The checkpoint is in {folder}; run the same command with --resume to continue."
+def describe_checkpoint(folder: Path | None, before: bytes | None, output: Path) -> str:
+    """Return how to resume an interrupted fit, or to make a model of its checkpoint.
+
+    ``before`` is the manifest from before the fit, ``output`` the model folder.
+    """
+    earlier = f" {output} has the model of an earlier fit." if _has_model(output) else ""
+    manifest = read_checkpoint_manifest(folder)
+    if manifest is None or manifest == before:
+        return f"No checkpoint was written. There is no model of this fit.{earlier}"
+    step = json.loads(manifest)["step"] + 1  # a last step, which is validated
+    return (
+        f"There is no model of this fit yet.{earlier} The checkpoint is in {folder}; run the same "
+        f"command with --resume to continue, or with --resume --set max_steps={step} to make a "
+        "model of what was learned so far."
+    )
+
+
+def _has_model(output: Path) -> bool:
+    return storage.exists(output, "model")
 
 
 @contextmanager

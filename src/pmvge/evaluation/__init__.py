@@ -1,18 +1,27 @@
 """Metrics of vectors on held-out links and labels."""
 
-from pmvge.evaluation.held_out import Results, evaluate_held_out, overall
+from pmvge.evaluation.comparing import Difference, paired_difference
+from pmvge.evaluation.held_out import Results, evaluate_held_out, overall, rank_held_out
 from pmvge.evaluation.metrics import (
     expected_over_observed,
     link_auc,
     link_average_precision,
     poisson_deviance,
 )
-from pmvge.evaluation.popularity import POPULARITY, Popularity, evaluate_popularity
+from pmvge.evaluation.popularity import (
+    FEATURES_ONLY,
+    POPULARITY,
+    Popularity,
+    evaluate_popularity,
+    rank_popularity,
+)
 from pmvge.evaluation.ranking import evaluate_links, ndcg_by_query
 from pmvge.evaluation.tasks import classification_accuracy, clustering_nmi, link_prediction
 
 __all__ = [
+    "FEATURES_ONLY",
     "POPULARITY",
+    "Difference",
     "Popularity",
     "Results",
     "classification_accuracy",
@@ -26,5 +35,8 @@ __all__ = [
     "link_prediction",
     "ndcg_by_query",
     "overall",
+    "paired_difference",
     "poisson_deviance",
+    "rank_held_out",
+    "rank_popularity",
 ]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.evaluation.ranking import evaluate_links
+from pmvge.evaluation.ranking import rank_links
 from pmvge.graph import Links, Pair
 from pmvge.likelihoods import POISSON, Family
 from pmvge.similarities import INNER, Similarity
@@ -71,15 +72,51 @@ def evaluate_held_out(
     InputError
         As in :func:`~pmvge.evaluation.ranking.evaluate_links`.
     """
+    return rank_held_out(
+        Y,
+        log_alpha,
+        held_out,
+        known=known,
+        weights=weights,
+        exposure=exposure,
+        similarity=similarity,
+        family=family,
+        k=k,
+        max_pairs=max_pairs,
+    ).results
+
+
+class Ranked(NamedTuple):
+    """Metrics by view pair and overall, and the nDCG of the queries of each view pair."""
+
+    results: Results
+    ndcg: dict[str, NDArray[np.float64]]  # {"users,films": (queries,)}
+
+
+def rank_held_out(
+    Y: Mapping[str, NDArray[Any]],
+    log_alpha: Mapping[Pair, float],
+    held_out: Mapping[Pair, Links],
+    *,
+    known: Mapping[Pair, Links] | None = None,
+    weights: Mapping[Pair, float],
+    exposure: float | None = None,
+    similarity: Similarity = INNER,
+    family: Family = POISSON,
+    k: int = 10,
+    max_pairs: int = 10**8,
+) -> Ranked:
+    """Return the metrics of :func:`evaluate_held_out`, and nDCG by query."""
     pairs: dict[str, dict[str, Any]] = {}
     shares: dict[str, float] = {}
+    ndcg: dict[str, NDArray[np.float64]] = {}
     for (a, b), links in held_out.items():
         if not len(links):
             continue
         seen = None if known is None else known.get((a, b))
         share = links.total / weights[a, b] if exposure is None else exposure
         shares[f"{a},{b}"] = share
-        pairs[f"{a},{b}"] = evaluate_links(
+        pairs[f"{a},{b}"], ndcg[f"{a},{b}"] = rank_links(
             Y[a],
             Y[b],
             links,
@@ -92,10 +129,11 @@ def evaluate_held_out(
             k=k,
             max_pairs=max_pairs,
         )
-    return {
+    results: Results = {
         "pairs": {pair: {**metrics, "exposure": shares[pair]} for pair, metrics in pairs.items()},
         "overall": overall(pairs),
     }
+    return Ranked(results, ndcg)
 
 
 def overall(pairs: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

@@ -9,14 +9,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.evaluation.held_out import Results, overall
-from pmvge.evaluation.ranking import evaluate_links
+from pmvge.evaluation.held_out import Ranked, Results, overall
+from pmvge.evaluation.ranking import rank_links
 from pmvge.graph import Links, Pair
 from pmvge.likelihoods import POISSON, Family
 
 POPULARITY = (  # what the comparison with it means
     "Popularity ranks all partners by their total weight in training, in the same order for every "
     "entity; a model that is not clearly ahead of it has learned little more than who is popular."
+)
+
+
+FEATURES_ONLY = (
+    "Features only leaves out the effects of entities that have features, as if they were new."
 )
 
 
@@ -71,13 +76,36 @@ def evaluate_popularity(
     without held-out links or without training links are skipped. Raise InputError as
     :func:`~pmvge.evaluation.evaluate_links` does.
     """
-    pairs = {}
+    return rank_popularity(
+        held_out,
+        popularity,
+        known=known,
+        exposure=exposure,
+        family=family,
+        k=k,
+        max_pairs=max_pairs,
+    ).results
+
+
+def rank_popularity(
+    held_out: Mapping[Pair, Links],
+    popularity: Mapping[Pair, Popularity],
+    *,
+    known: Mapping[Pair, Links] | None = None,
+    exposure: float | None = None,
+    family: Family = POISSON,
+    k: int = 10,
+    max_pairs: int = 10**8,
+) -> Ranked:
+    """Return the metrics of :func:`evaluate_popularity`, and nDCG by query."""
+    pairs: dict[str, dict[str, float]] = {}
+    ndcg: dict[str, NDArray[np.float64]] = {}
     for (a, b), links in held_out.items():
         popular = popularity.get((a, b))
         if not len(links) or popular is None or popular.total <= 0:
             continue
         Y, Y_other, log_alpha = popular.vectors()
-        pairs[f"{a},{b}"] = evaluate_links(
+        pairs[f"{a},{b}"], ndcg[f"{a},{b}"] = rank_links(
             Y,
             Y_other,
             links,
@@ -89,4 +117,4 @@ def evaluate_popularity(
             k=k,
             max_pairs=max_pairs,
         )
-    return {"pairs": dict(pairs), "overall": overall(pairs)}
+    return Ranked({"pairs": dict(pairs), "overall": overall(pairs)}, ndcg)

@@ -21,7 +21,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -90,6 +90,45 @@ def evaluate_links(
     InputError
         A shape or number is not valid, or all held-out links are in ``known``.
     """
+    return rank_links(
+        Y,
+        Y_other,
+        held_out,
+        log_alpha=log_alpha,
+        known=known,
+        exposure=exposure,
+        similarity=similarity,
+        family=family,
+        pair=pair,
+        k=k,
+        max_pairs=max_pairs,
+        seed=seed,
+    ).metrics
+
+
+class RankedLinks(NamedTuple):
+    """The metrics of :func:`evaluate_links`, and the nDCG of each query with held-out links."""
+
+    metrics: dict[str, float]
+    ndcg: NDArray[np.float64]  # (queries,)
+
+
+def rank_links(
+    Y: Array,
+    Y_other: Array,
+    held_out: Links,
+    *,
+    log_alpha: float,
+    known: Links | None = None,
+    exposure: float = 1.0,
+    similarity: Similarity = INNER,
+    family: Family = POISSON,
+    pair: Pair = ("", ""),
+    k: int = 10,
+    max_pairs: int = 10**8,
+    seed: int = 0,
+) -> RankedLinks:
+    """Return the metrics of :func:`evaluate_links`, and nDCG by query, for paired comparisons."""
     equal_widths = similarity.equal_widths
     _check(Y, Y_other, held_out, known, log_alpha, exposure, k, max_pairs, equal_widths)
     truth, seen = _without_known(held_out, known)
@@ -114,17 +153,19 @@ def evaluate_links(
     with torch.no_grad(), np.errstate(over="ignore"):
         eta = torch.from_numpy(log_scale + g)
         at_links = float(np.sum(family.link_deviance(torch.from_numpy(w), eta, pair).numpy()))
+    recall, ndcg = _by_query(evaluated.truth, above, equal, min(k, m))
     results = {
         "links": len(w) // share,
         "queries": int(np.count_nonzero(np.diff(evaluated.truth.indptr))),
         "pairs": n_pairs // share,
         "observed": float(w.sum()) / share,
         **_over_all_pairs(evaluated, g),
-        **_over_queries(evaluated.truth, above, equal, min(k, m), f"@{k}"),
+        f"recall@{k}": float(recall.mean()),
+        f"ndcg@{k}": float(ndcg.mean()),
         family.deviance_name: (at_links - 2 * at_zero) / n_pairs,
         "expected_over_observed": expected / float(w.sum()),
     }
-    return results | ({"sampled_queries": len(rows)} if sampled else {})
+    return RankedLinks(results | ({"sampled_queries": len(rows)} if sampled else {}), ndcg)
 
 
 def ndcg_by_query(
@@ -279,14 +320,6 @@ def _over_all_pairs(evaluated: _EvaluatedPairs, g: Array) -> dict[str, float]:
         "roc_auc": 1 - misordered / (n_links * n_others) if n_others else math.nan,
         "average_precision": float(hits @ precision) / n_links,
     }
-
-
-def _over_queries(
-    truth: sparse.csr_array, above: Array, equal: Array, k: int, suffix: str
-) -> dict[str, float]:
-    """Return recall and nDCG of the first k, averaged over the queries with links."""
-    recall, ndcg = _by_query(truth, above, equal, k)
-    return {f"recall{suffix}": float(recall.mean()), f"ndcg{suffix}": float(ndcg.mean())}
 
 
 def _by_query(truth: sparse.csr_array, above: Array, equal: Array, k: int) -> tuple[Array, Array]:

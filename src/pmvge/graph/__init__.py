@@ -31,6 +31,7 @@ from pmvge.graph.walks import (
     multi_step_weights,
     transition_probabilities,
 )
+from pmvge.graph.weights import dominant_pair, effective_share, has_heavy_tail
 
 __all__ = [
     "CHUNK",
@@ -54,8 +55,11 @@ __all__ = [
     "column_scaling",
     "compact_weights",
     "cooccurrences",
+    "dominant_pair",
     "draw_between",
+    "effective_share",
     "find_ids",
+    "has_heavy_tail",
     "hold_out_links",
     "hold_out_nodes",
     "is_mapped",

@@ -221,9 +221,25 @@ class MultiViewGraph:
 
     # -- derived graphs ---------------------------------------------------------------------
 
-    def with_links(self, links: Mapping[Pair, Links]) -> MultiViewGraph:
-        """Return a graph of the same views with other links; their keys are its observed pairs."""
-        return self._replaced(links=links)
+    def with_links(self, links: Mapping[Pair, Any]) -> MultiViewGraph:
+        """Return a graph of the same views with other links; their keys are its observed pairs.
+
+        Tables are :class:`Links`, or what the constructor takes: a scipy sparse matrix, a dense
+        one, or ``(rows, cols, weights)``. Raise GraphError if they are not valid.
+        """
+        if not isinstance(links, Mapping):
+            raise GraphError(
+                f"with_links: expected {{(view, view): links}}, got {type(links).__name__}"
+            )
+        if all(isinstance(table, Links) for table in links.values()):
+            return self._replaced(links=links)
+        parsed = {}
+        for a, b in check_pairs(links, self._sizes):
+            table, shape = links[a, b], (self._sizes[a], self._sizes[b])
+            if not isinstance(table, Links):
+                table = parse_links(f"links ({a!r}, {b!r})", table, shape, a == b, None)
+            parsed[a, b] = table
+        return self._replaced(links=parsed)
 
     def with_tables(self, tables: Mapping[str, Any]) -> MultiViewGraph:
         """Return the same graph with other :attr:`tables`."""

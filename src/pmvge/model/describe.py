@@ -11,6 +11,7 @@ import numpy as np
 from pmvge.encoders import EncoderSpec, describe_choice
 from pmvge.likelihoods import family_name
 from pmvge.model.fitted import Fitted
+from pmvge.model.pair_weights import pair_key
 from pmvge.similarities import similarity_name
 
 HIDDEN = ("progress", "checkpoint_dir")  # settings that do not change a model
@@ -33,6 +34,8 @@ def describe_model(fitted: Fitted, defaults: Mapping[str, Any]) -> dict[str, Any
                 "encoder": describe_choice(fitted.choices[view]),
                 "given_ids": view in fitted.given_ids,
                 "labels": list(fitted.labels.get(view, {})),
+                "columns": list(fitted.columns.get(view, {})),
+                "name": fitted.names.get(view),
                 "effects": _effects(fitted, view),
             }
             for view, schema in fitted.schemas.items()
@@ -111,7 +114,7 @@ def _columns(tables: Mapping[str, Any] | None) -> dict[str, dict[str, str]]:
 def plain(value: Any) -> Any:
     """Return a setting as JSON values. Modules and generators become the names of their types."""
     if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
+        return {pair_key(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, EncoderSpec):
         return {key: plain(entry) for key, entry in vars(value).items() if entry is not None}
     if isinstance(value, tuple | list):

@@ -21,7 +21,8 @@ from pmvge.likelihoods import Family, intensity, log_likelihood
 from pmvge.model.describe import describe_model
 from pmvge.model.embedding import embed, embed_graph, embed_to_file, find_entities
 from pmvge.model.evaluating import evaluate
-from pmvge.model.fitted import Fitted, Labels, with_labels
+from pmvge.model.finding import find_by_name
+from pmvge.model.fitted import Fitted, Labels, texts_of, with_labels
 from pmvge.model.fitting import fit
 from pmvge.model.fold_in import find_or_fold_in
 from pmvge.model.saving import load_model, save_model
@@ -77,6 +78,10 @@ class PMvGE(BaseEstimator):
         "auto": "cosine" if a view is linked to itself, else "inner".
     family
         The distribution of weights: "poisson" (as in the paper).
+    pair_weights
+        Factors of view pairs in the objective: None (1, view pairs count in proportion to their
+        total weight), "balanced" (in proportion to the square root of their numbers of links), or
+        ``{(view, view): factor}``. Expected weights keep their units. Needs ``scheme="block"``.
     scheme
         "block" (profile likelihood on importance-sampled blocks) or "paper" (section 4 of the
         paper).
@@ -142,8 +147,11 @@ class PMvGE(BaseEstimator):
         The learned :class:`~pmvge.similarities.Similarity`.
     family_
         The learned :class:`~pmvge.likelihoods.Family`.
-    labels_
-        ``{view: {name: values}}``: labels of the training entities, see :meth:`label`.
+    labels_, columns_
+        ``{view: {name: values}}``: labels and other texts of the training entities, see
+        :meth:`label`.
+    names_
+        ``{view: (n,)}``: the names of the training entities, for views that have names.
     links_
         The links that the model was fitted to, by positions of the entities: ``links_.training``
         and ``links_.held_out``, both ``{(view, view): Links}``; None if it was saved without them.
@@ -189,6 +197,8 @@ class PMvGE(BaseEstimator):
     similarity_: Similarity
     family_: Family
     labels_: Labels
+    columns_: Labels
+    names_: dict[str, NDArray[Any]]
     links_: TrainingLinks | None
 
     def __init__(
@@ -207,6 +217,7 @@ class PMvGE(BaseEstimator):
         effects_prior: Any = None,
         similarity: str = "auto",
         family: str = "poisson",
+        pair_weights: str | dict[Any, float] | None = None,
         scheme: str = "block",
         batch_size: int = 256,
         negative_rate: float = 1.0,
@@ -242,6 +253,7 @@ class PMvGE(BaseEstimator):
         self.effects_prior = effects_prior
         self.similarity = similarity
         self.family = family
+        self.pair_weights = pair_weights
         self.scheme = scheme
         self.batch_size = batch_size
         self.negative_rate = negative_rate
@@ -324,6 +336,8 @@ class PMvGE(BaseEstimator):
         self.view_names_, self.history_ = tuple(fitted.schemas), fitted.history
         self.tables_, self.labels_, self.links_ = fitted.tables, fitted.labels, fitted.links
         self.similarity_, self.family_ = fitted.similarity, fitted.family
+        self.columns_ = fitted.columns
+        self.names_ = {view: texts_of(fitted, view)[name] for view, name in fitted.names.items()}
         self.log_alpha_ = {pair: entry.log_value for pair, entry in fitted.alpha.items()}
         self.alpha_weight_ = {pair: entry.weight for pair, entry in fitted.alpha.items()}
         self.alpha_error_ = {pair: entry.relative_error for pair, entry in fitted.alpha.items()}
@@ -669,8 +683,9 @@ class PMvGE(BaseEstimator):
     ) -> dict[str, Any]:
         """Return how well the model predicts held-out links, and how well a popularity list does.
 
-        Every entity of a pair's first view that has a held-out link is a query; all entities of the
-        second view are ranked, without the links that the model was fitted to.
+        For a model with effects, its scores without them are beside it. Every entity of a pair's
+        first view that has a held-out link is a query; all entities of the second view are ranked,
+        without the links that the model was fitted to.
 
         Parameters
         ----------
@@ -696,7 +711,10 @@ class PMvGE(BaseEstimator):
         results
             ``{"pairs": {"users,films": metrics}, "overall": metrics, "popularity": ...}``, with the
             metrics of :func:`pmvge.evaluation.evaluate_links`. ``in_training`` counts links that
-            were in training. "popularity" has the same form, and a sentence "meaning".
+            were in training. "popularity" has the same form, and a sentence "meaning"; so has
+            "features_only", the model without effects, if entities with features have effects.
+            "warnings" are sentences for view pairs in which the model is not clearly ahead of the
+            popularity list: the 95 % interval of the difference in nDCG, by query, includes 0.
 
         Raises
         ------
@@ -722,14 +740,42 @@ class PMvGE(BaseEstimator):
         """
         return describe_model(self._check_fitted(), PMvGE().get_params(deep=False))
 
-    def label(self, labels: Mapping[str, Mapping[str, Any]]) -> Self:
-        """Add labels of the training entities, ``{view: {name: values}}``, and return ``self``.
+    def label(
+        self,
+        labels: Mapping[str, Mapping[str, Any]] | None = None,
+        *,
+        columns: Mapping[str, Mapping[str, Any]] | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Add labels, other columns and names of the training entities, and return ``self``.
 
-        Labels are saved with the model and shown in reports. They are not used in training. Raise
-        InputError for an unknown view or a wrong number of values.
+        They are saved with the model, shown in results, and not used in training. Raise InputError
+        for an unknown view or column, or a wrong number of values.
+
+        Parameters
+        ----------
+        labels
+            ``{view: {name: values}}``: the map of the report can be coloured by them.
+        columns
+            ``{view: {name: values}}``: other texts that results can show.
+        names
+            ``{view: name}``: the label or column with the names of the entities, which reports and
+            ``pmvge search`` show before ids, and :meth:`find` looks up.
         """
-        self._set_fitted(with_labels(self._check_fitted(), labels))
+        fitted = with_labels(self._check_fitted(), labels or {}, columns or {}, names or {})
+        self._set_fitted(fitted)
         return self
+
+    def find(self, view: str, texts: Any) -> Ids:
+        """Return the ids of training entities from ids or names, given as one text or several.
+
+        An id is preferred to a name, and an equal name to one that differs in case only. Raise
+        InputError, which lists similar ids and names, if nothing matches, and with the ids if
+        several entities have the name.
+        """
+        fitted = self._check_fitted()
+        fitted.schema_of(view)
+        return find_by_name(fitted, view, [texts] if np.isscalar(texts) else list(texts))
 
     # -- saving and loading -----------------------------------------------------------------
 

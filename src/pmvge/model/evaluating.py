@@ -1,4 +1,4 @@
-"""Evaluate a model on held-out links, with the popularity list beside it."""
+"""Evaluate a model on held-out links, with the popularity list and features only beside it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from numpy.typing import NDArray
 
 from pmvge.errors import InputError
 from pmvge.evaluation import (
+    FEATURES_ONLY,
     POPULARITY,
     Popularity,
     Results,
-    evaluate_held_out,
-    evaluate_popularity,
+    paired_difference,
+    rank_held_out,
+    rank_popularity,
 )
 from pmvge.graph import Links, MultiViewGraph, Pair, find_ids, known_positions, parse_links
-from pmvge.model.embedding import embed_graph
+from pmvge.model.advice import suggest_changes
+from pmvge.model.embedding import embed_graph, find_entities
 from pmvge.model.fitted import Fitted
 from pmvge.model.searching import known_links
 
@@ -28,6 +31,7 @@ class _Problem:
     """Held-out links, and what is known of their entities."""
 
     outputs: Mapping[str, NDArray[np.float32]]
+    plain: Mapping[str, NDArray[np.float32]]  # without effects, where they can be left out
     held_out: dict[Pair, Links]
     known: dict[Pair, Links]
     popularity: dict[Pair, Popularity]
@@ -42,7 +46,7 @@ def evaluate(
     k: int,
     max_pairs: int,
     show_progress: bool = False,
-) -> Results:
+) -> dict[str, Any]:
     """Return the metrics of a model and of the popularity list on held-out links.
 
     See :meth:`PMvGE.evaluate <pmvge.PMvGE.evaluate>`. Raise InputError if links are not valid, if
@@ -68,19 +72,52 @@ def evaluate(
         "k": k,
         "max_pairs": max_pairs,
     }
-    results = evaluate_held_out(
-        problem.outputs,
-        {pair: fitted.log_alpha_of(*pair) for pair in problem.held_out},
-        problem.held_out,
-        weights={pair: fitted.alpha_of(*pair).weight for pair in problem.held_out},
-        similarity=fitted.pair_similarity,
-        **options,
-    )
+    log_alpha = {pair: fitted.log_alpha_of(*pair) for pair in problem.held_out}
+    weights = {pair: fitted.alpha_of(*pair).weight for pair in problem.held_out}
+    model = {"weights": weights, "similarity": fitted.pair_similarity, **options}
+    results, ndcg = rank_held_out(problem.outputs, log_alpha, problem.held_out, **model)
     for (a, b), count in overlap.items():
         if count and f"{a},{b}" in results["pairs"]:
             results["pairs"][f"{a},{b}"]["in_training"] = count
-    popularity = evaluate_popularity(problem.held_out, problem.popularity, **options)
-    return results | {"popularity": popularity | {"meaning": POPULARITY}}
+    popularity, rival = rank_popularity(problem.held_out, problem.popularity, **options)
+    results |= {"popularity": popularity | {"meaning": POPULARITY}}
+    without = {
+        (a, b): part
+        for (a, b), part in problem.held_out.items()
+        if a in problem.plain or b in problem.plain
+    }
+    if any(map(len, without.values())):
+        outputs = {**problem.outputs, **problem.plain}
+        features_only = rank_held_out(outputs, log_alpha, without, **model).results
+        results |= {"features_only": features_only | {"meaning": FEATURES_ONLY}}
+    return results | {"warnings": _compare(fitted, results, ndcg, rival, k)}
+
+
+def _compare(
+    fitted: Fitted,
+    results: Results,
+    ndcg: Mapping[str, NDArray[np.float64]],
+    rival: Mapping[str, NDArray[np.float64]],
+    k: int,
+) -> list[str]:
+    """Return a warning for each view pair in which the model is not clearly ahead of popularity."""
+    found = []
+    for pair, values in ndcg.items():
+        if pair not in rival:
+            continue
+        difference = paired_difference(values, rival[pair])
+        if difference.clearly_ahead:
+            continue
+        own, popular = (
+            part["pairs"][pair][f"ndcg@{k}"] for part in (results, results["popularity"])
+        )
+        interval = f"95 % interval {difference.low:+.3f} to {difference.high:+.3f}"
+        found.append(
+            f"links {pair}: the model is not clearly better than a list of the most popular "
+            f"partners: nDCG@{k} {own:.3f} against {popular:.3f} (difference "
+            f"{difference.mean:+.3f}, {interval}, {difference.queries:,} queries)"
+        )
+    return found + ([suggest_changes(fitted)] if found else [])
 
 
 def _of_fit(fitted: Fitted, include_known: bool) -> _Problem:
@@ -93,7 +130,7 @@ def _of_fit(fitted: Fitted, include_known: bool) -> _Problem:
     }
     known = {pair: kept.training[pair] for pair in held}
     popularity = {pair: Popularity.of(part) for pair, part in known.items()}
-    return _Problem(fitted.outputs, held, known, popularity)
+    return _Problem(fitted.outputs, fitted.plain, held, known, popularity)
 
 
 def _of_training_entities(fitted: Fitted, links: Any) -> _Problem:
@@ -102,7 +139,7 @@ def _of_training_entities(fitted: Fitted, links: Any) -> _Problem:
     held = _parse(fitted, links.links if isinstance(links, MultiViewGraph) else links)
     known = {pair: fitted.known_links(*pair) for pair in held}
     popularity = {pair: Popularity.of(part) for pair, part in known.items()}
-    return _Problem(fitted.outputs, held, known, popularity)
+    return _Problem(fitted.outputs, fitted.plain, held, known, popularity)
 
 
 def _of_graph(fitted: Fitted, graph: MultiViewGraph, show_progress: bool) -> _Problem:
@@ -120,7 +157,12 @@ def _of_graph(fitted: Fitted, graph: MultiViewGraph, show_progress: bool) -> _Pr
             for view, degree in zip((a, b), training.degrees(), strict=True)
         )
         popularity[a, b] = Popularity(left, right, training.total, a == b)
-    return _Problem(outputs, dict(graph.links), known, popularity)
+    plain = {
+        view: find_entities(fitted, view, graph.views[view], None).outputs
+        for view in fitted.plain
+        if view in graph.views and (positions[view] >= 0).any()
+    }
+    return _Problem(outputs, plain, dict(graph.links), known, popularity)
 
 
 def _positions(fitted: Fitted, graph: MultiViewGraph, view: str) -> NDArray[np.int64]:

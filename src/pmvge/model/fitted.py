@@ -27,6 +27,7 @@ class Alpha:
     log_value: float
     relative_error: float  # relative standard error of alpha; 0 if it was computed exactly
     weight: float  # total weight of the links that alpha was computed from
+    pair_weight: float = 1.0  # the factor of the view pair in the objective
 
     @property
     def value(self) -> float:
@@ -54,7 +55,11 @@ class Fitted:
     tables: Mapping[str, Any] | None  # how rows are made from tables; None without tables
     links: TrainingLinks | None  # None if they were not saved with the model
     labels: Labels = field(default_factory=dict)
+    columns: Labels = field(default_factory=dict)  # other texts to show
+    names: Mapping[str, str] = field(default_factory=dict)  # {view: the label or column}
     shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # of features
+    # (n, K + P) without effects, of views that have both features and effects
+    plain: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
 
     @property
     def embeddings(self) -> dict[str, NDArray[np.float32]]:
@@ -122,20 +127,47 @@ class Fitted:
         )
 
 
-def with_labels(fitted: Fitted, labels: Mapping[str, Mapping[str, Any]]) -> Fitted:
-    """Return the same model with more labels, ``{view: {name: values}}``.
+def with_labels(
+    fitted: Fitted,
+    labels: Mapping[str, Mapping[str, Any]],
+    columns: Mapping[str, Mapping[str, Any]],
+    names: Mapping[str, str],
+) -> Fitted:
+    """Return the same model with more labels and columns, ``{view: {name: values}}``, and names.
 
-    Raise InputError for an unknown view or a wrong number of values.
+    ``names`` gives the label or column with the names of a view's entities. Raise InputError for an
+    unknown view or column, or a wrong number of values.
     """
-    merged = {view: dict(columns) for view, columns in fitted.labels.items()}
-    for view, columns in labels.items():
-        n = fitted.schemas[choose("view", view, fitted.schemas, "labels", error=InputError)].n
+    fitted = replace(
+        fitted,
+        labels=_merged(fitted, "labels", fitted.labels, labels),
+        columns=_merged(fitted, "columns", fitted.columns, columns),
+    )
+    for view, column in names.items():
+        choose("view", view, fitted.schemas, "names", error=InputError)
+        choose("column", column, texts_of(fitted, view), f"names of {view!r}", error=InputError)
+    return replace(fitted, names={**fitted.names, **names})
+
+
+def texts_of(fitted: Fitted, view: str) -> dict[str, NDArray[Any]]:
+    """Return the columns and labels of a view, the names first."""
+    texts = {**fitted.columns.get(view, {}), **fitted.labels.get(view, {})}
+    first = fitted.names.get(view)
+    return texts if first not in texts else {first: texts[first], **texts}
+
+
+def _merged(
+    fitted: Fitted, what: str, before: Labels, new: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, NDArray[Any]]]:
+    merged = {view: dict(columns) for view, columns in before.items()}
+    for view, columns in new.items():
+        n = fitted.schemas[choose("view", view, fitted.schemas, what, error=InputError)].n
         for name, values in columns.items():
             texts = np.asarray(values, dtype=str)
             if texts.shape != (n,):
                 raise InputError(
-                    f"labels {name!r} of view {view!r}: expected {n} values, one per entity, got "
+                    f"{what} {name!r} of view {view!r}: expected {n} values, one per entity, got "
                     f"shape {texts.shape}"
                 )
             merged.setdefault(view, {})[name] = texts
-    return replace(fitted, labels=merged)
+    return merged

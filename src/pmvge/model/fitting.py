@@ -23,6 +23,7 @@ from pmvge.distributed import (
     join_process_group,
     process_device,
     restarted,
+    total_weight,
 )
 from pmvge.encoders import (
     EncoderSpec,
@@ -36,14 +37,16 @@ from pmvge.encoders import (
     set_input_scale,
 )
 from pmvge.errors import DivergedError, GraphError, ParameterError, StorageError
-from pmvge.graph import CHUNK, Features, Ids, MultiViewGraph, hold_out_links
-from pmvge.likelihoods import TrainedGraph, build_family, check_family
+from pmvge.graph import CHUNK, Features, Ids, MultiViewGraph, Pair, hold_out_links
+from pmvge.likelihoods import Family, TrainedGraph, build_family, check_family
 from pmvge.model.fitted import Alpha, Fitted
+from pmvge.model.pair_weights import choose_pair_weights
 from pmvge.model.parameters import check_parameters, choose_defaults, pick_device
 from pmvge.model.shares import feature_shares
 from pmvge.model.trainer import make_trainer
 from pmvge.model.training_links import TrainingLinks
 from pmvge.progress import OnProgress, progress_bar
+from pmvge.sampling import with_measure
 from pmvge.similarities import check_similarity
 from pmvge.training import (
     STABLE_SETTINGS,
@@ -98,6 +101,7 @@ def fit(
         family = build_family(settings["family"], tuple(graph.links))
         check_family(family, graph, validation, scheme=settings["scheme"])
         effects = _choose_effects(settings, kept, shards)
+        pair_weights = choose_pair_weights(settings, *_measures(kept, family, shards))
         network = MultiViewEncoder(
             choices,
             schemas,
@@ -115,7 +119,15 @@ def fit(
         with training_progress(settings["progress"] and world.first) as progress:
             early = None if settings["patience"] is None else held
             trainer = make_trainer(
-                settings, network, kept, early, device, seed, progress, shards=shards
+                settings,
+                network,
+                kept,
+                early,
+                device,
+                seed,
+                progress,
+                shards=shards,
+                pair_weights=pair_weights,
             )
             if trainer.checkpoints and (resume or restart):
                 _resume(trainer, trainer.checkpoints, world, of_this_run=not resume)
@@ -142,13 +154,14 @@ def fit(
         outputs=outputs,
         ids={view: names.copy() for view, names in ids.items()},
         given_ids=graph.given_ids,
-        alpha={pair: Alpha(*alpha) for pair, alpha in alphas.items()},
+        alpha={pair: Alpha(*alpha, pair_weights.get(pair, 1.0)) for pair, alpha in alphas.items()},
         history=history,
         seed=seed,
         tables=graph.tables,
         # Links of one process of several are not those of the model.
         links=None if sharded and world.size > 1 else TrainingLinks.of(kept, held),
         shares=feature_shares(network, graph, own, np.random.default_rng([seed, 7])),
+        plain=_embed_without_effects(network, graph, K, shards, shown),
     )
 
 
@@ -168,6 +181,17 @@ def _choose_effects(
                 f"use effects={{{view!r}: 'none'}}"
             )
     return effects
+
+
+def _measures(
+    graph: MultiViewGraph, family: Family, shards: Shards
+) -> tuple[dict[Pair, float], dict[Pair, float]]:
+    """Return the total measure and the number of each view pair's links, over all processes."""
+    measures, counts = {}, {}
+    for pair, links in graph.links.items():
+        measures[pair] = total_weight(shards, with_measure(links, family.measure).total)
+        counts[pair] = total_weight(shards, len(links))
+    return measures, counts
 
 
 def _hold_unlinked(network: MultiViewEncoder, graph: MultiViewGraph, world: World) -> None:
@@ -299,6 +323,23 @@ def _embed_entities(
     return vectors
 
 
+def _embed_without_effects(
+    network: MultiViewEncoder, graph: MultiViewGraph, K: int, shards: Shards, shown: bool
+) -> dict[str, NDArray[np.float32]]:
+    """Return the outputs of entities as if they were new, for views with features and effects.
+
+    All processes have all entities of these views.
+    """
+    outputs = {}
+    for view in network.bias_pairs:
+        if (X := graph.views[view]) is None:
+            continue
+        with progress_bar(f"embedding {view} without effects", shown) as on_progress:
+            embed = partial(_embed_range, network, view, X, K, on_progress, known=False)
+            outputs[view] = embed_in_shares(shards, view, graph.sizes[view], embed)
+    return outputs
+
+
 def _embed_range(
     network: MultiViewEncoder,
     view: str,
@@ -306,13 +347,15 @@ def _embed_range(
     K: int,
     on_progress: OnProgress | None,
     rows: slice,
+    *,
+    known: bool = True,
 ) -> NDArray[np.float32]:
     if X is None:
         return embed_rows(
             network, view, None, np.arange(rows.start, rows.stop), K, on_progress=on_progress
         )
     index = None
-    if network.effects_of(view) is not None:
+    if known and network.effects_of(view) is not None:
         index = np.arange(rows.start, rows.stop)
     return embed_rows(network, view, X[rows], None, K, index=index, on_progress=on_progress)
 

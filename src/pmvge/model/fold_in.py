@@ -181,6 +181,7 @@ def _fold_in(
                     W,
                     v,
                     exposure,
+                    fitted.alpha_of(view, other.view).pair_weight,
                 )
             )
         problem = Rows(

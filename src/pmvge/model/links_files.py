@@ -1,10 +1,10 @@
-"""Write and read the links and labels that are saved with a model."""
+"""Write and read the links, labels, columns and names that are saved with a model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow
@@ -15,7 +15,7 @@ from pmvge import storage
 from pmvge.errors import choose, one_line
 from pmvge.graph import Links, Pair, compact_weights, parse_links
 from pmvge.model.fitted import Labels
-from pmvge.model.json_values import get, strings
+from pmvge.model.json_values import expect, get, strings
 from pmvge.model.training_links import TrainingLinks
 from pmvge.storage import DamagedValue
 
@@ -29,14 +29,22 @@ LINK_COLUMNS = {
 }
 
 
+class Texts(NamedTuple):
+    """Labels and other columns of a model, and which of them are the names."""
+
+    labels: Labels
+    columns: Labels
+    names: Mapping[str, str]
+
+
 def links_to_files(
-    links: TrainingLinks | None, labels: Labels
+    links: TrainingLinks | None, texts: Texts
 ) -> tuple[dict[str, Any], dict[str, storage.Write]]:
     """Return an entry for a manifest, and writers of the files that the entry names.
 
-    Without ``links`` the entry has labels only.
+    Without ``links`` the entry has labels and columns only.
     """
-    content: dict[str, Any] = {"labels": []}
+    content: dict[str, Any] = {"labels": [], "columns": [], "names": dict(texts.names)}
     files: dict[str, storage.Write] = {}
     if links is not None:
         content["links"] = []
@@ -46,29 +54,27 @@ def links_to_files(
                 {"pair": pair, "shape": trained.shape, "held_out": held is not None, "file": name}
             )
             files[name] = _links_writer(trained, held)
-    for number, (view, columns) in enumerate(labels.items()):
-        name = f"labels-{number}.parquet"
-        content["labels"].append({"view": view, "file": name})
-        files[name] = _table_writer(columns)
+    for kind, by_view in (("labels", texts.labels), ("columns", texts.columns)):
+        for number, (view, columns) in enumerate(by_view.items()):
+            name = f"{kind}-{number}.parquet"
+            content[kind].append({"view": view, "file": name})
+            files[name] = _table_writer(columns)
     return content, files
 
 
 def links_from_files(
     content: dict[str, Any] | None, parts: storage.Parts, sizes: Mapping[str, int]
-) -> tuple[TrainingLinks | None, Labels]:
-    """Return the links and labels that :func:`links_to_files` was given.
+) -> tuple[TrainingLinks | None, Texts]:
+    """Return the links and texts that :func:`links_to_files` was given.
 
     ``content`` is the entry of the manifest, None if it has none, and ``sizes`` are the numbers of
     entities, by view. Raise DamagedValue or GraphError if the entry or a file is not valid.
     """
     if content is None:
-        return None, {}
-    labels = {}
-    for entry in get(content, "labels", list):
-        view = choose("view", get(entry, "view", str), sizes, "labels", error=DamagedValue)
-        labels[view] = _read_labels(_file(entry, parts), sizes[view])
+        return None, Texts({}, {}, {})
+    texts = _read_texts(content, parts, sizes)
     if "links" not in content:
-        return None, labels
+        return None, texts
     training: dict[Pair, Links] = {}
     held_out: dict[Pair, Links] = {}
     for entry in get(content, "links", list):
@@ -81,7 +87,22 @@ def links_from_files(
         training[a, b], held = _read_links(_file(entry, parts), shape, a == b)
         if get(entry, "held_out", bool):
             held_out[a, b] = held
-    return TrainingLinks(training, held_out), labels
+    return TrainingLinks(training, held_out), texts
+
+
+def _read_texts(content: dict[str, Any], parts: storage.Parts, sizes: Mapping[str, int]) -> Texts:
+    """Read labels, columns and names; models of earlier versions have labels only."""
+    found: dict[str, dict[str, dict[str, NDArray[Any]]]] = {"labels": {}, "columns": {}}
+    for kind, by_view in found.items():
+        for entry in expect(kind, content.get(kind, []), list):
+            view = choose("view", get(entry, "view", str), sizes, kind, error=DamagedValue)
+            by_view[view] = _read_labels(_file(entry, parts), sizes[view])
+    names = expect("names", content.get("names", {}), dict)
+    for view, column in names.items():
+        choose("view", view, sizes, "names", error=DamagedValue)
+        known = {**found["labels"].get(view, {}), **found["columns"].get(view, {})}
+        choose("column", column, known, "names", error=DamagedValue)
+    return Texts(found["labels"], found["columns"], names)
 
 
 def _file(entry: dict[str, Any], parts: storage.Parts) -> Path:

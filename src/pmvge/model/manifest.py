@@ -32,6 +32,7 @@ class SavedModel:
     given_ids: frozenset[str] | None  # None: format 1 does not say
     shares: dict[str, dict[str, float]]  # of features, by view and view of the partners
     effects: dict[str, str]  # "none" for all views in format 1
+    plain: list[str]  # views whose outputs without effects are saved
     alpha: dict[Pair, Alpha]
     history: History
     tables: Mapping[str, Any] | None
@@ -55,6 +56,10 @@ def parse_manifest(manifest: dict[str, Any]) -> SavedModel:
         given_ids=_given_ids(manifest, schemas),
         shares=_shares(manifest.get("feature_shares", {}), schemas),
         effects=_effects(manifest.get("effects", {}), schemas),
+        plain=[
+            choose("view", view, schemas, "plain", error=DamagedValue)
+            for view in strings("plain", manifest.get("plain", []))
+        ],
         alpha=dict(_alpha(entry, schemas) for entry in get(manifest, "alpha", list)),
         history=_history(get(manifest, "history", list)),
         tables=_tables(manifest.get("tables")),
@@ -113,7 +118,10 @@ def _alpha(entry: Any, schemas: Mapping[str, ViewSchema]) -> tuple[Pair, Alpha]:
     log_alpha = get(entry, "log_alpha")
     error, weight = (number(key, get(entry, key)) for key in ("relative_error", "weight"))
     value = -math.inf if log_alpha is None else number("log_alpha", log_alpha)
-    return (a, b), Alpha(value, error, weight)
+    factor = number("pair_weight", entry.get("pair_weight", 1.0))
+    if factor <= 0:
+        raise DamagedValue(f"pair_weight: expected a positive number, got {short(factor)}")
+    return (a, b), Alpha(value, error, weight, factor)
 
 
 def _history(records: list[Any]) -> History:

@@ -12,6 +12,7 @@ from pmvge.checks import Check, flag, integer, one_of, optional, path, real, siz
 from pmvge.errors import ParameterError
 from pmvge.graph import MultiViewGraph
 from pmvge.likelihoods import FAMILIES
+from pmvge.model.pair_weights import check_pair_weights
 from pmvge.similarities import SIMILARITIES
 from pmvge.training import SCHEDULES
 
@@ -25,6 +26,7 @@ CHECKS: dict[str, Check] = {
     "similarity": lambda name, value: one_of("auto", *SIMILARITIES)(name, value),  # may grow
     "family": lambda name, value: one_of(*FAMILIES)(name, value),
     "scheme": one_of(*SCHEMES),
+    "pair_weights": check_pair_weights,
     "batch_size": integer(2),
     "negative_rate": real(0, open_low=True),
     "tau": optional(real(0, open_low=True)),

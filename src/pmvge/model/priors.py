@@ -29,6 +29,7 @@ Poisson likelihood implies. Samples are fixed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,7 +64,8 @@ class PriorUpdate:
     """Set sigma and tau of views whose prior is learned, every ``EVERY`` steps.
 
     Links have the family's measure: its weight for Poisson, 1 where the information of a link is
-    bounded. ``drawn`` is the number of entities of a view in a batch, in all processes.
+    bounded. The factors of view pairs multiply this information, as they do in the objective.
+    ``drawn`` is the number of entities of a view in a batch, in all processes.
     """
 
     def __init__(
@@ -76,8 +78,10 @@ class PriorUpdate:
         shards: Shards,
         measure: Measure,
         drawn: int,
+        pair_weights: Mapping[Pair, float] = MappingProxyType({}),
     ) -> None:
         self.network, self.shards, self.device, self.drawn = network, shards, device, drawn
+        self.pair_weights = pair_weights
         self.graph = graph
         self.links = {pair: with_measure(links, measure) for pair, links in graph.links.items()}
         found = {view: self._sample(view, rng) for view in views}
@@ -87,6 +91,7 @@ class PriorUpdate:
         """Draw entities of a view, and partners of each view pair; None if it has no links."""
         pairs = self.network.bias_pairs[view]
         degrees = self._total(np.stack([_degrees(self.links[p], p, view) for p in pairs], 1))
+        degrees = degrees * [self.pair_weights.get(pair, 1.0) for pair in pairs]
         linked = np.flatnonzero(degrees.sum(1))
         if not len(linked):
             return None
@@ -97,10 +102,21 @@ class PriorUpdate:
             torch.from_numpy(chosen).to(self.device),
             torch.from_numpy(degrees[chosen]).to(self.device),
             torch.from_numpy(share).to(self.device),
-            self.shards.world.mean(float(share @ [_dispersion(self.links[p]) for p in pairs])),
+            self.shards.world.mean(float(share @ [self._dispersion(pair) for pair in pairs])),
             int(np.ceil(MIN_DRAWS * len(linked) / self.drawn)),
             partners,
         )
+
+    def _dispersion(self, pair: Pair) -> float:
+        """Return the dispersion of weights: the median weight of a link minus the mean of a pair.
+
+        The factor of a view pair multiplies weights.
+        """
+        links = self.links[pair]
+        if not len(links):
+            return 1.0
+        event = float(np.median(links.weights)) - links.total / links.n_terms
+        return max(1.0, event * self.pair_weights.get(pair, 1.0))
 
     def _draw_partners(
         self, view: str, pair: Pair, rng: np.random.Generator
@@ -181,13 +197,6 @@ class PriorUpdate:
 
 def _degrees(links: Links, pair: Pair, view: str) -> NDArray[np.float64]:
     return links.degrees()[0 if pair[0] == view else 1]
-
-
-def _dispersion(links: Links) -> float:
-    """Return the dispersion of weights: the median weight of a link minus the mean of a pair."""
-    if not len(links):
-        return 1.0
-    return max(1.0, float(np.median(links.weights)) - links.total / links.n_terms)
 
 
 def learned_priors(

@@ -2,10 +2,12 @@ r"""Maximise the log-posterior of the effects of new entities, all rows at once.
 
 With encoders and the other side fixed, row i has the variables :math:`\theta_i = (e_i, b_i)` and
 
-.. math:: F_i(\theta) = \sum_{\text{view pairs}} \ell_i(\eta_{i\cdot}) - \tfrac 1 2 \theta^\top P
-          \theta, \qquad \eta_{ij} = \log\alpha + o(\langle q_i(\theta), c_j \rangle),
+.. math:: F_i(\theta) = \sum_{\text{view pairs}} \lambda\, \ell_i(\eta_{i\cdot})
+          - \tfrac 1 2 \theta^\top P \theta, \qquad
+          \eta_{ij} = \log\alpha + o(\langle q_i(\theta), c_j \rangle),
 
-where P is diagonal, with :math:`\sigma^{-2}` and :math:`\tau^{-2}`. Steps are those of Fisher
+where P is diagonal, with :math:`\sigma^{-2}` and :math:`\tau^{-2}`, and :math:`\lambda` the factor
+of a view pair in the objective of the training (``pair_weights``). Steps are those of Fisher
 scoring (Gauss-Newton in q), with :math:`J = \partial q / \partial\theta`, and with D and h the
 slopes and negative curvatures of the likelihood in :math:`\langle q, c_j \rangle`:
 
@@ -65,6 +67,7 @@ class RowLikelihood:
     weights: torch.Tensor  # (n, m) of links; 0 without a link
     importance: torch.Tensor | None  # v (n, m), 1 at links; None: 1
     exposure: float | None
+    pair_weight: float = 1.0  # the factor of the view pair in the objective
 
     def take(self, rows: torch.Tensor) -> RowLikelihood:
         """Return the likelihood of some of the rows."""
@@ -75,7 +78,8 @@ class RowLikelihood:
         """Return the log-likelihood of each row, from the rows' query factors (n, Q)."""
         with torch.no_grad():
             product = q @ self.candidates.T
-            return self._derivatives(self.similarity.outer(product) + self.log_alpha).value
+            value = self._derivatives(self.similarity.outer(product) + self.log_alpha).value
+            return self.pair_weight * value
 
     def expand(self, q: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return values (n,), gradients (n, Q) and negative curvatures (n, Q, Q) in q."""
@@ -90,7 +94,8 @@ class RowLikelihood:
         if self.exposure is None:  # the level follows q: subtract its Schur complement
             mixed = cross @ C
             H = H - mixed[:, :, None] * (mixed / level)[:, None, :]
-        return value, D @ C, H
+        factor = self.pair_weight
+        return factor * value, factor * (D @ C), factor * H
 
     def _outer(self, product: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return g and its derivative in the inner products; None for the identity."""

@@ -20,7 +20,7 @@ from pmvge.errors import InputError, StorageError, choose, one_line
 from pmvge.graph import Ids
 from pmvge.likelihoods import FAMILIES, build_family, family_name
 from pmvge.model.fitted import Fitted
-from pmvge.model.links_files import links_from_files, links_to_files
+from pmvge.model.links_files import Texts, links_from_files, links_to_files
 from pmvge.model.manifest import parse_manifest
 from pmvge.model.settings_json import (
     encoder_to_json,
@@ -34,6 +34,7 @@ from pmvge.storage import DamagedValue
 from pmvge.version import __version__
 
 BIASES = "biases.safetensors"  # of the training entities of views with effects
+PLAIN = "plain.safetensors"  # outputs without effects, of views with features and effects
 
 
 def save_model(folder: Path, fitted: Fitted, *, links: bool) -> None:
@@ -61,6 +62,7 @@ def save_model(folder: Path, fitted: Fitted, *, links: bool) -> None:
                 "log_alpha": entry.log_value if entry.log_value > -math.inf else None,
                 "relative_error": entry.relative_error,
                 "weight": entry.weight,
+                "pair_weight": entry.pair_weight,
             }
             for pair, entry in fitted.alpha.items()
         ],
@@ -76,7 +78,12 @@ def save_model(folder: Path, fitted: Fitted, *, links: bool) -> None:
         parts[BIASES] = storage.tensors_writer(
             {view: torch.from_numpy(fitted.outputs[view][:, K:].copy()) for view in biases}
         )
-    content["background"], files = links_to_files(fitted.links if links else None, fitted.labels)
+    content["plain"] = sorted(fitted.plain)
+    if fitted.plain:
+        tensors = {view: torch.from_numpy(np.array(Y)) for view, Y in fitted.plain.items()}
+        parts[PLAIN] = storage.tensors_writer(tensors)
+    texts = Texts(fitted.labels, fitted.columns, fitted.names)
+    content["background"], files = links_to_files(fitted.links if links else None, texts)
     storage.commit(folder, "model", content, parts | files)
 
 
@@ -123,8 +130,11 @@ def load_model(
         }
         ids = {view: part.ids for view, part in vectors.items()}
         sizes = {view: schema.n for view, schema in saved.schemas.items()}
-        biases = _read_biases(parts, network, sizes)
-        links, labels = links_from_files(saved.background, parts, sizes)
+        biases = _read_tensors(parts, BIASES, "biases", _bias_shapes(network, sizes))
+        K = saved.n_components
+        widths = {view: (sizes[view], K + network.n_biases(view)) for view in saved.plain}
+        plain = _read_tensors(parts, PLAIN, "outputs without effects", widths)
+        links, texts = links_from_files(saved.background, parts, sizes)
         given = saved.given_ids
         return Fitted(
             settings=settings,
@@ -146,8 +156,11 @@ def load_model(
             seed=saved.seed,
             tables=saved.tables,
             links=links,
-            labels=labels,
+            labels=texts.labels,
+            columns=texts.columns,
+            names=texts.names,
             shares=saved.shares,
+            plain=plain,
         )
 
     return storage.read(folder, "model", load)
@@ -227,23 +240,26 @@ def _read_vectors(parts: storage.Parts, view: str, shape: tuple[int, int]) -> Em
     return saved
 
 
-def _read_biases(
-    parts: storage.Parts, network: MultiViewEncoder, sizes: Mapping[str, int]
+def _bias_shapes(network: MultiViewEncoder, sizes: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    return {view: (sizes[view], network.n_biases(view)) for view in network.bias_pairs}
+
+
+def _read_tensors(
+    parts: storage.Parts, file: str, what: str, shapes: Mapping[str, tuple[int, int]]
 ) -> dict[str, NDArray[np.float32]]:
-    """Return the biases of the training entities, by view."""
-    if not network.bias_pairs:
+    """Return numbers of the training entities, by view; raise DamagedValue if they do not fit."""
+    if not shapes:
         return {}
-    saved = storage.read_tensors(storage.find_part(parts, BIASES))
+    saved = storage.read_tensors(storage.find_part(parts, file))
     found = {}
-    for view in network.bias_pairs:
-        shape = (sizes[view], network.n_biases(view))
+    for view, shape in shapes.items():
         tensor = saved.get(view, torch.empty(0))
         if tuple(tensor.shape) != shape or tensor.dtype is not torch.float32:
             raise DamagedValue(
-                f"biases of view {view!r}: expected shape {shape}, got {tuple(tensor.shape)}"
+                f"{what} of view {view!r}: expected shape {shape}, got {tuple(tensor.shape)}"
             )
         if not bool(tensor.isfinite().all()):
-            raise DamagedValue(f"biases of view {view!r} are not finite")
+            raise DamagedValue(f"{what} of view {view!r} are not finite")
         found[view] = tensor.numpy()
     return found
 

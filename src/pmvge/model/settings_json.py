@@ -14,6 +14,7 @@ from torch import nn
 from pmvge.encoders import Choice, EncoderSpec
 from pmvge.errors import StorageError, choose, short
 from pmvge.model.json_values import NoneType, expect, get, size
+from pmvge.model.pair_weights import pair_key
 from pmvge.storage import DamagedValue
 
 
@@ -76,6 +77,8 @@ def parameters_to_json(parameters: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in parameters.items():
         if name == "encoder":
             values[name] = _setting_to_json(value)
+        elif name == "pair_weights" and isinstance(value, Mapping):
+            values[name] = {pair_key(pair): float(factor) for pair, factor in value.items()}
         elif isinstance(value, Path | torch.device):
             values[name] = str(value)
         elif isinstance(value, np.generic):

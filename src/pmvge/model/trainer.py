@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from pmvge.encoders import (
     choose_priors,
 )
 from pmvge.errors import ParameterError
-from pmvge.graph import MultiViewGraph
+from pmvge.graph import MultiViewGraph, Pair
 from pmvge.likelihoods import POISSON, BlockObjective, Family, PairObjective
 from pmvge.model.priors import PriorUpdate, learned_priors
 from pmvge.sampling import BatchStream, BlockSampler, PairSampler, prefetch_depth, row_gatherer
@@ -63,11 +63,13 @@ def make_trainer(
     progress: TrainingProgress,
     *,
     shards: Shards = SINGLE_PROCESS,
+    pair_weights: Mapping[Pair, float] | None = None,
 ) -> Trainer:
     """Return a trainer with the estimator's ``settings``.
 
     ``graph`` holds the training links, ``held`` the held-out links or None, ``shards`` how the
-    graph is divided among processes. Raise ParameterError if the settings do not fit the graph.
+    graph is divided among processes, ``pair_weights`` the factors of view pairs. Raise
+    ParameterError if the settings do not fit the graph.
     """
     world, share = shards.world, shards.link_share(graph)
     own = [world.rank] if world.size > 1 else []  # separate random numbers per process
@@ -75,12 +77,18 @@ def make_trainer(
     B, rate = settings["batch_size"], settings["negative_rate"]
     objective: Any
     sampler: Any
+    pair_weights = pair_weights or {}
     if settings["scheme"] == "block":
         family = _family(network)
         objective = BlockObjective(graph, network.pair_similarity, family)
         n_uniform = max(1, round(rate * B))
         sampler = BlockSampler(
-            share, n_links=B, n_uniform=n_uniform, rng=rng, measure=family.measure
+            share,
+            n_links=B,
+            n_uniform=n_uniform,
+            rng=rng,
+            measure=family.measure,
+            pair_weights=pair_weights,
         )
         drawn, n_entities = min(B, share.n_links), 2 * (B + n_uniform)
     else:
@@ -108,13 +116,22 @@ def make_trainer(
         objective=objective,
         validate=None
         if held is None
-        else _validator(held, network, device, VALIDATION_BATCHES * B, [seed, 3, *own]),
+        else _validator(
+            held, network, device, VALIDATION_BATCHES * B, [seed, 3, *own], pair_weights
+        ),
         checkpoints=_checkpoints(settings, network, graph, held, seed, shards),
         lazy=lazy,
         world=world,
         find_unused_parameters=_has_unused_parameters(network, graph, lazy),
         after_step=_prior_update(
-            settings, network, graph, seed, device, shards, n_entities // 2 * world.size
+            settings,
+            network,
+            graph,
+            seed,
+            device,
+            shards,
+            n_entities // 2 * world.size,
+            pair_weights,
         ),
     )
     if own:  # weights are initialised alike; from here on, dropout differs between processes
@@ -142,6 +159,7 @@ def _prior_update(
     device: torch.device,
     shards: Shards,
     drawn: int,
+    pair_weights: Mapping[Pair, float],
 ) -> PriorUpdate | None:
     """Return the update of learned priors; None if there are none."""
     kinds = {v: "vector" if v in network.bias_pairs else "none" for v in network.views}
@@ -149,7 +167,7 @@ def _prior_update(
     if not learned:
         return None
     rng, measure = np.random.default_rng([seed, 6]), _family(network).measure
-    return PriorUpdate(network, graph, learned, rng, device, shards, measure, drawn)
+    return PriorUpdate(network, graph, learned, rng, device, shards, measure, drawn, pair_weights)
 
 
 def _family(network: MultiViewEncoder) -> Family:
@@ -253,14 +271,22 @@ def _validator(
     device: torch.device,
     size: int,
     seed: list[int],
+    pair_weights: Mapping[Pair, float],
 ) -> Callable[[], float]:
     """Return a function that computes the gain on held-out links.
 
     The gain is the log-likelihood per unit of measure over that of a constant model, each with its
-    best alpha, on blocks of ``size`` links that are drawn once.
+    best alpha, on blocks of ``size`` links that are drawn once. View pairs count as in training.
     """
     rng, family = np.random.default_rng(seed), _family(network)
-    sampler = BlockSampler(held, n_links=size, n_uniform=size, rng=rng, measure=family.measure)
+    sampler = BlockSampler(
+        held,
+        n_links=size,
+        n_uniform=size,
+        rng=rng,
+        measure=family.measure,
+        pair_weights=pair_weights,
+    )
     batches = list(sampler.each_pair())
     total = sum(batch.total for batch in batches)
     loss = EncodedLoss(network, BlockObjective(held, network.pair_similarity, family), device)

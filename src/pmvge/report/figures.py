@@ -231,7 +231,9 @@ def similarity_panel(similarities: Mapping[str, NDArray[Any]], bins: int = 48) -
     }
 
 
-def space_map(drawn: Map, ids: Mapping[str, Ids], labels: Labels) -> Figure:
+def space_map(
+    drawn: Map, ids: Mapping[str, Ids], labels: Labels, names: Mapping[str, NDArray[Any]]
+) -> Figure:
     """Return one trace of points for each view; ``page.js`` colours them by view or label."""
     data = []
     n = sum(len(at) for at in drawn.positions.values())
@@ -240,6 +242,7 @@ def space_map(drawn: Map, ids: Mapping[str, Ids], labels: Labels) -> Figure:
         hover = [
             "<br>".join(
                 [
+                    *([f"<b>{plot_text(names[view][i])}</b>"] if view in names else []),
                     f"<b>{plot_text(view)}</b> {plot_text(ids[view][i])}",
                     *(
                         f"{plot_text(name, 24)}: {plot_text(values[i])}"

@@ -75,6 +75,12 @@ def evaluation_of(model: PMvGE) -> dict[str, Any] | None:
     return results if results["pairs"] else None
 
 
+def display_name(model: PMvGE, view: str, at: int) -> str:
+    """Return the name of an entity; its id where it has no name."""
+    names = model.names_.get(view)
+    return str(model.ids_[view][at]) if names is None or not names[at] else str(names[at])
+
+
 def format_setting(value: Any) -> str:
     """Return a setting of ``PMvGE.describe`` as text."""
     if isinstance(value, Mapping):

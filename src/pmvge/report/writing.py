@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pmvge.errors import InputError
+from pmvge.errors import InputError, StorageError
 from pmvge.model import PMvGE
 from pmvge.pages import (
     Section,
@@ -48,7 +48,7 @@ def write_report(
     Parameters
     ----------
     path
-        Path of the HTML file. Missing folders are created.
+        Path of the HTML file, in a folder that exists.
     model
         A fitted model.
     title
@@ -75,6 +75,7 @@ def write_report(
         raise InputError(f"k: expected an integer >= 1, got {k!r}")
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"seed: expected an integer >= 0, got {seed!r}")
+    check_folder(Path(path))
     facts = model.describe()
     pairs = pair_data(model)
     results = evaluation_of(model) if evaluation is None else evaluation
@@ -85,7 +86,7 @@ def write_report(
     sections += [details(facts)]
     page = document(
         title or "PMvGE",
-        _summary(facts),
+        _summary(facts) + _verdict(results),
         sections,
         kind="Model report",
         tiles=_tiles(facts, results),
@@ -93,6 +94,14 @@ def write_report(
     path = Path(path)
     replace_file(path, lambda partial: partial.write_bytes(page.encode()))
     return path
+
+
+def check_folder(path: Path) -> None:
+    """Raise StorageError if the folder of a file does not exist: it may be a misspelt name."""
+    if not path.parent.is_dir():
+        raise StorageError(
+            f"{path}: cannot be written: there is no folder {path.parent}; create it first"
+        )
 
 
 def _link_sections(model: PMvGE, pairs: list[PairData], k: int, seed: int) -> list[Section]:
@@ -106,7 +115,7 @@ def _link_sections(model: PMvGE, pairs: list[PairData], k: int, seed: int) -> li
         return [skipped_section(anchor, name, NO_LINKS) for anchor, name in names.items()]
     return [
         calibration(pairs, seed),
-        distributions(pairs, model.view_names_, seed),
+        distributions(pairs, model.view_names_, seed, model.similarity_.explain()),
         examples(model, pairs, k, seed),
     ]
 
@@ -134,6 +143,16 @@ def _summary(facts: Mapping[str, Any]) -> str:
     if facts["training"]["steps"]:
         sentence += f" Training took {format_duration(facts['training']['seconds'])}."
     return sentence
+
+
+def _verdict(results: Mapping[str, Any] | None) -> str:
+    """Return a sentence if the model is not clearly ahead of a popularity list."""
+    warnings, pairs = ((results or {}).get(key) or () for key in ("warnings", "pairs"))
+    count = sum(text.startswith("links ") for text in warnings)  # the last one is advice
+    if not count:
+        return ""
+    where = f"In {count} of {len(pairs)} view pairs the" if count < len(pairs) else "The"
+    return f" <b>{where} model is not clearly better than a popularity list</b>: see Evaluation."
 
 
 def _tiles(facts: Mapping[str, Any], results: Mapping[str, Any] | None) -> list[tuple[str, str]]:

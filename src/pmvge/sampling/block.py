@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -47,7 +48,7 @@ class LinkBatch:
     link_weights: NDArray[np.float32] | None  # (B,) adding up to 1; None: all equal
     weights: NDArray[np.float64]  # (B,) w of the links
     measure: Measure  # by which links were drawn
-    total: float  # the total measure of all links of the view pair
+    total: float  # the total measure of all links of the view pair, times its factor
     masked: tuple[Index, Index]  # cells that are left out
     corner: int  # the first ``corner`` rows and columns are ends of drawn links
     factor: float  # 1/2 within a view, where each unordered pair has two cells
@@ -101,7 +102,8 @@ class BlockSampler:
     Within a view :math:`p_i = \deg_i / 2W`, each drawn link is oriented at random, and cells of an
     entity with itself are masked.
 
-    Each batch has one view pair, drawn with probability proportional to its total measure.
+    Each batch has one view pair, drawn with probability proportional to its total measure times
+    its factor in ``pair_weights``, 1 by default.
     """
 
     def __init__(
@@ -112,14 +114,15 @@ class BlockSampler:
         n_uniform: int,
         rng: np.random.Generator,
         measure: Measure = "weight",
+        pair_weights: Mapping[Pair, float] = MappingProxyType({}),
     ) -> None:
         self.rng = rng
         self._samplers = [
-            _ViewPairSampler(pair, links, n_links, n_uniform, measure)
+            _ViewPairSampler(pair, links, n_links, n_uniform, measure, pair_weights.get(pair, 1.0))
             for pair, links in graph.links.items()
             if links.total > 0
         ]
-        totals = np.array([sampler.links.total for sampler in self._samplers])
+        totals = np.array([sampler.total for sampler in self._samplers])
         self._cumulative = np.cumsum(totals / totals.sum())
 
     def __iter__(self) -> Iterator[LinkBatch]:
@@ -148,8 +151,8 @@ class BlockSampler:
 
     @property
     def total(self) -> float:
-        """The measure of all links."""
-        return float(sum(sampler.links.total for sampler in self._samplers))
+        """The measure of all links, times the factors of their view pairs."""
+        return float(sum(sampler.total for sampler in self._samplers))
 
     def each_pair(self) -> Iterator[LinkBatch]:
         """Yield one batch for every view pair that has links."""
@@ -168,10 +171,17 @@ class _ViewPairSampler:
     """A sampler of blocks of one view pair, with all weights computed once."""
 
     def __init__(
-        self, pair: Pair, links: Links, n_links: int, n_uniform: int, measure: Measure
+        self,
+        pair: Pair,
+        links: Links,
+        n_links: int,
+        n_uniform: int,
+        measure: Measure,
+        pair_weight: float,
     ) -> None:
         self.pair, self.weights, self.measure = pair, links.weights, measure
         self.links = links = with_measure(links, measure)
+        self.total = pair_weight * links.total
         block = n_links + n_uniform
         self.complete = (links.shape[0] <= block, links.shape[1] <= block)  # all entities are taken
         self.all_links = all(self.complete) and len(links) <= n_links
@@ -207,7 +217,7 @@ class _ViewPairSampler:
             link_weights=weights,
             weights=self.weights[chosen],
             measure=self.measure,
-            total=links.total,
+            total=self.total,
             masked=self._masked(left, right),
             corner=self.corner,
             factor=0.5 if links.within else 1.0,

@@ -61,6 +61,10 @@ class Similarity(nn.Module):
         """Return the similarity of vectors of view ``a`` and of view ``b``; one for all pairs."""
         return self
 
+    def explain(self) -> str:
+        """Return a sentence on the size of the similarities g."""
+        return "A similarity is an inner product of two vectors, plus biases if there are effects."
+
     # -- the same for arrays ----------------------------------------------------------------
 
     def query_array(self, Y: NDArray[Any]) -> NDArray[Any]:

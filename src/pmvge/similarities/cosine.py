@@ -46,6 +46,14 @@ class Cosine(Similarity):
         squares = effects.square().sum(1, keepdim=True)
         return effects * torch.rsqrt(1 + squares * torch.exp(-SCALE_LR_MULTIPLIER * self.theta))
 
+    def explain(self) -> str:
+        """Return a sentence on the size of the similarities g, with the learned scale."""
+        scale = float(torch.exp(SCALE_LR_MULTIPLIER * self.theta.detach()))
+        return (
+            f"A similarity is the cosine times a learned scale, {scale:.3g} in this model, so it "
+            "can exceed 1; with effects, biases are added."
+        )
+
     def effect_scale(self, effects: torch.Tensor, *, featureless: bool) -> float:
         """Return s over the mean of |f / |f| + e|^2, where e is not correlated with f.
 

@@ -24,6 +24,8 @@ from pmvge.tables.project import (
 from pmvge.tables.project_file import parse_toml, read_project
 from pmvge.tables.reading import DroppedRows, Tables, graph_from_frames, read_graph, read_tables
 from pmvge.tables.sources.source import Source
+from pmvge.tables.splitting import TableSplit, split_table, write_split
+from pmvge.tables.weights import WeightWarning, weight_notes
 from pmvge.tables.writing import fold_columns, project_text
 
 __all__ = [
@@ -34,8 +36,10 @@ __all__ = [
     "Project",
     "Sketch",
     "Source",
+    "TableSplit",
     "Tables",
     "ViewTable",
+    "WeightWarning",
     "check_saved_tables",
     "features_from_parquet",
     "fold_columns",
@@ -56,4 +60,7 @@ __all__ = [
     "rows_of",
     "share_links",
     "sketch_project",
+    "split_table",
+    "weight_notes",
+    "write_split",
 ]

@@ -132,6 +132,11 @@ def join_links(
     return (rows.astype(np.int64), cols.astype(np.int64), weights.astype(np.float64)), summary
 
 
+def transform_weights(transform: str | None, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the weights of links, transformed; ``transform`` is that of a LinkTable."""
+    return np.log1p(weights) if transform == "log1p" else weights
+
+
 def _weight(
     db: duckdb.DuckDBPyConnection,
     where: str,

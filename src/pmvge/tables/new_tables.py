@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pmvge.errors import TableError, choose, short
-from pmvge.graph import Features, Ids, Links, Pair, find_ids, parse_links
+from pmvge.graph import Features, Ids, Links, Pair, canonical, find_ids, parse_links
 from pmvge.tables.columns.casts import cast_id, check_casts, check_column, id_type, select_typed
 from pmvge.tables.columns.encodings import Notes
 from pmvge.tables.columns.recipe import Recipe, fetch_batches
-from pmvge.tables.joining import JoinSummary, join_links, register_ids
+from pmvge.tables.joining import JoinSummary, join_links, register_ids, transform_weights
 from pmvge.tables.project import LinkTable
 from pmvge.tables.sources.connection import connect, quote_ident, table_errors
 from pmvge.tables.sources.source import as_source
@@ -123,7 +123,9 @@ def read_links(
         triple, summary = join_links(db, "raw", types, table, left, right)
     where = f"links {a},{b} ({table.source})"
     shape = (len(ids[a]), len(ids[b]))
-    return parse_links(where, triple, shape, a == b, described["symmetrize"]), summary
+    links = parse_links(where, triple, shape, a == b, described["symmetrize"])
+    weights = transform_weights(described.get("transform"), links.weights)
+    return canonical(links.rows, links.cols, weights, shape, a == b), summary
 
 
 def read_first_links(

@@ -14,6 +14,7 @@ from pmvge.tables.sources.source import as_source
 KINDS = ("numeric", "date", "category", "text", "vector")
 AGGREGATES = ("sum", "count", "max")
 SYMMETRIZE = ("sum", "max")
+TRANSFORMS = ("log1p",)  # of weights
 MAX_SIZE = 2**31 - 1  # of a feature
 
 
@@ -79,6 +80,9 @@ class ViewTable:
     sparse
         Make the features a CSR matrix. None: if there is text, or a category column becomes more
         than 256 features.
+    name
+        The column with the names of the entities, which results show before the ids. None: guess
+        it if features are guessed, else there are no names.
     """
 
     source: Any = None
@@ -87,6 +91,7 @@ class ViewTable:
     labels: tuple[str, ...] = ()
     standardize: bool = True
     sparse: bool | None = None
+    name: str | None = None
 
     def __post_init__(self) -> None:
         if self.source is not None:
@@ -117,6 +122,9 @@ class LinkTable:
         (of rows) or "max".
     symmetrize
         How the weights of (a, b) and (b, a) are combined within a view: "sum" or "max".
+    transform
+        A function of the combined weight of a link: "log1p", log(1 + w), for weights of which a
+        few are much larger than the others. None: the weight itself.
     """
 
     source: Any
@@ -124,6 +132,7 @@ class LinkTable:
     weight: str | None = None
     aggregate: str = "sum"
     symmetrize: str | None = None
+    transform: str | None = None
 
     def __post_init__(self) -> None:
         if self.source is None:
@@ -137,6 +146,8 @@ class LinkTable:
         choose("aggregate", self.aggregate, AGGREGATES, "links", error=TableError)
         if self.symmetrize is not None:
             choose("symmetrize", self.symmetrize, SYMMETRIZE, "links", error=TableError)
+        if self.transform is not None:
+            choose("transform", self.transform, TRANSFORMS, "links", error=TableError)
 
 
 @dataclass(frozen=True, eq=False)

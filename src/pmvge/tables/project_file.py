@@ -11,6 +11,7 @@ from pmvge.errors import TableError, choose, one_line, short
 from pmvge.tables.project import (
     AGGREGATES,
     SYMMETRIZE,
+    TRANSFORMS,
     Feature,
     LinkTable,
     Project,
@@ -83,14 +84,14 @@ def parse_project(where: str, content: Mapping[str, Any], folder: Path) -> Proje
 def _view_table(where: str, entry: Any) -> ViewTable:
     if not isinstance(entry, Mapping):
         raise TableError(f"{where}: expected a table of keys, got {short(entry)}")
-    keys = ("id", "features", "labels", "standardize", "sparse")
+    keys = ("id", "name", "features", "labels", "standardize", "sparse")
     check_keys(where, entry, (*SOURCE_KEYS, *keys))
     source = _source(where, entry)
     features = entry.get("features", {})
     if not isinstance(features, Mapping):
         raise TableError(f"{where}: features: expected column = kind, got {short(features)}")
-    if source is None and (features or "id" in entry):
-        raise TableError(f"{where}: id and features need a source; add one, or remove both")
+    if source is None and (features or "id" in entry or "name" in entry):
+        raise TableError(f"{where}: id, name and features need a source; add one, or remove them")
     for key in ("standardize", "sparse"):
         if not isinstance(entry.get(key, False), bool):
             raise TableError(f"{where}: {key}: expected true or false, got {short(entry[key])}")
@@ -101,6 +102,7 @@ def _view_table(where: str, entry: Any) -> ViewTable:
         tuple(_strings(where, entry, "labels")),
         entry.get("standardize", True),
         entry.get("sparse"),
+        _string(where, entry, "name") if "name" in entry else None,
     )
 
 
@@ -121,7 +123,7 @@ def _link_table(
     source = _source(where, entry)
     if source is None:
         raise TableError(f"{where}: expected source, or database and table, or query, got none")
-    weight = _string(where, entry, "weight") if "weight" in entry else None
+    weight, transform = _weight(where, entry)
     aggregate = choose(
         "aggregate", entry.get("aggregate", "sum"), AGGREGATES, where, error=TableError
     )
@@ -129,7 +131,21 @@ def _link_table(
     if symmetrize is not None:
         choose("symmetrize", symmetrize, SYMMETRIZE, where, error=TableError)
     left, right = columns
-    return (pair[0], pair[1]), LinkTable(source, (left, right), weight, aggregate, symmetrize)
+    table = LinkTable(source, (left, right), weight, aggregate, symmetrize, transform)
+    return (pair[0], pair[1]), table
+
+
+def _weight(where: str, entry: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return the weight column and its transform, from a name or { column, transform }."""
+    given = entry.get("weight")
+    if given is None or not isinstance(given, Mapping):
+        return _string(where, entry, "weight") if "weight" in entry else None, None
+    check_keys(f"{where}: weight", given, ("column", "transform"))
+    column = _string(f"{where}: weight", given, "column") if "column" in given else None
+    transform = given.get("transform")
+    if transform is not None:
+        choose("transform", transform, TRANSFORMS, f"{where}: weight", error=TableError)
+    return column, transform
 
 
 def _source(where: str, entry: Mapping[str, Any]) -> Source | None:

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from pmvge.errors import GraphError, TableError
 from pmvge.graph import MultiViewGraph, Pair, check_pairs, parse_links
 from pmvge.tables.guessing.guess import complete_project
-from pmvge.tables.joining import JoinSummary, Triple, join_links
+from pmvge.tables.joining import JoinSummary, Triple, join_links, transform_weights
 from pmvge.tables.on_disk.feature_cache import make_spill_folder
 from pmvge.tables.project import LinkTable, Project, ViewTable
 from pmvge.tables.project_file import read_project
 from pmvge.tables.sources.connection import connect
 from pmvge.tables.sources.staging import raw_links_name, raw_view_name, stage
 from pmvge.tables.views import View, collect_ids, feature_caches, read_view, stage_view
+from pmvge.tables.weights import WeightWarning, weight_notes
 
 
 class DroppedRows(UserWarning):
@@ -34,6 +35,8 @@ class Tables:
 
     graph: MultiViewGraph
     labels: Mapping[str, Mapping[str, NDArray[Any]]]  # {view: {column: one string per entity}}
+    columns: Mapping[str, Mapping[str, NDArray[Any]]]  # other columns to show, in the same form
+    names: Mapping[str, str]  # {view: the column with the names of its entities}
     joined: Mapping[Pair, JoinSummary]  # rows of each link table, in total and dropped
     missing: Mapping[str, Mapping[str, int]]  # {view: {column: missing values}}
     project: Project  # with guessed columns filled in
@@ -105,10 +108,13 @@ def graph_from_frames(
 
 
 def _warn_dropped(tables: Tables) -> MultiViewGraph:
-    """Warn about dropped rows and return the graph."""
+    """Warn about dropped rows and unusual weights, and return the graph."""
     for joined in tables.joined.values():
         if joined.dropped:
             warnings.warn(str(joined), DroppedRows, stacklevel=3)
+    balanced = tables.project.model.get("pair_weights") is not None
+    for note in weight_notes(tables.project, tables.graph, balanced=balanced):
+        warnings.warn(note, WeightWarning, stacklevel=3)
     return tables.graph
 
 
@@ -153,6 +159,10 @@ def read_tables(
         else triple
         for pair, (triple, _) in joined.items()
     }
+    links = {  # after both orders of a link within a view are merged
+        pair: (rows, cols, transform_weights(project.links[pair].transform, weights))
+        for pair, (rows, cols, weights) in links.items()
+    }
     graph = MultiViewGraph(
         {name: len(view.ids) if view.X is None else view.X for name, view in read.items()},
         links,
@@ -161,6 +171,8 @@ def read_tables(
     return Tables(
         graph.with_tables(_describe_tables(project, read)),
         {name: view.labels for name, view in read.items() if view.labels},
+        {name: view.columns for name, view in read.items() if view.columns},
+        {name: table.name for name, table in project.views.items() if table.name is not None},
         {pair: summary for pair, (_, summary) in joined.items()},
         {name: view.missing for name, view in read.items() if view.missing},
         project,
@@ -217,6 +229,7 @@ def _describe_tables(project: Project, read: Mapping[str, View]) -> dict[str, An
                 "weight": table.weight,
                 "aggregate": table.aggregate,
                 "symmetrize": table.symmetrize,
+                "transform": table.transform,
             }
             for pair, table in project.links.items()
         ],

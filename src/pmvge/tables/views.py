@@ -20,11 +20,13 @@ from pmvge.tables.columns.fitting import fit_recipe
 from pmvge.tables.columns.recipe import Recipe, concatenate, encode_batches, resolve_features
 from pmvge.tables.joining import IdTable
 from pmvge.tables.on_disk.feature_cache import FeatureCache, missing_values
-from pmvge.tables.project import Project, ViewTable
+from pmvge.tables.project import Feature, Project, ViewTable
 from pmvge.tables.sources.connection import fetch_all, hex_name, quote_ident, table_errors
 from pmvge.tables.sources.staging import raw_links_name, raw_view_name
 
 MAX_COLOURS = 30  # categories that a report can show in distinct colours
+# Columns of a view, and values of all of them, up to which a model keeps them to show.
+MAX_SHOWN, MAX_SHOWN_VALUES = 20, 5_000_000
 
 
 def feature_caches(
@@ -51,6 +53,7 @@ class View:
     ids: Ids
     X: Features | None
     labels: dict[str, NDArray[Any]]
+    columns: dict[str, NDArray[Any]]  # other columns to show: the names, numbers, dates, categories
     missing: dict[str, int]
     recipe: Recipe | None
 
@@ -78,7 +81,7 @@ def stage_view(
         kind = id_type(db, [(raw, column, types)])
         check_casts(db, where, raw, kinds, types)
         others = [f"{cast_id(column, types, kind)} AS id"]
-        for label in table.labels:
+        for label in dict.fromkeys((*table.labels, *_shown_columns(table, features, cache))):
             check_column(where, label, types)
             others.append(
                 f"CAST({quote_ident(label)} AS VARCHAR) AS {quote_ident(f'label {label}')}"
@@ -155,8 +158,16 @@ def read_view(
     with table_errors(where):
         ids = _array(db, side.name, "id")
         labels = {label: _array(db, side.name, f"label {label}") for label in table.labels}
+        shown = _shown_columns(table, resolve_features(where, table, types), cache)
+        if len(ids) * len(shown) > MAX_SHOWN_VALUES:
+            shown = [column for column in shown if column == table.name]
+        columns = {
+            column: _array(db, side.name, f"label {column}")
+            for column in shown
+            if column not in labels
+        }
         if not table.features:
-            return View(ids, None, labels, {}, None)
+            return View(ids, None, labels, columns, {}, None)
         if cache is not None and cache.cached is not None:
             recipe, X, missing = cache.cached
         else:
@@ -171,8 +182,25 @@ def read_view(
         for encoding in recipe.encodings:  # categories are also labels, to colour reports by
             if isinstance(encoding, Category) and len(encoding.values) <= MAX_COLOURS:
                 (column,) = encoding.columns
+                if column == table.name:
+                    continue
                 labels.setdefault(column, _array(db, side.name, f"feature {column}"))
-    return View(ids, X, labels, missing, recipe)
+    columns = {column: values for column, values in columns.items() if column not in labels}
+    return View(ids, X, labels, columns, missing, recipe)
+
+
+def _shown_columns(
+    table: ViewTable, features: Mapping[str, Feature], cache: FeatureCache | None
+) -> list[str]:
+    """Return the columns that a model keeps as text: the names, and a few others.
+
+    The others are numbers, dates and categories; none if there are many, or if the table is so
+    large that its features are cached on disk.
+    """
+    names = [] if table.name is None else [table.name]
+    scalars = [c for c, f in features.items() if f.kind in ("numeric", "date", "category")]
+    few = cache is None and len(scalars) <= MAX_SHOWN
+    return list(dict.fromkeys(names + (scalars if few else [])))
 
 
 def _array(db: duckdb.DuckDBPyConnection, staged: str, column: str) -> NDArray[Any]:

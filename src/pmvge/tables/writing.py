@@ -22,7 +22,8 @@ _HEAD = """\
 #     table = "films"
 #     query = "SELECT * FROM 'films.csv' WHERE year > 1990"
 # Features are column = kind: "numeric", "date", "category", "text" or "vector"; without features
-# a view has ids only. Labels are shown in the report and not used in training.
+# a view has ids only. Labels are shown in the report and not used in training; name is the column
+# with the names of the entities.
 """
 _TAIL = """
 # Settings of the model; all others have their defaults. 'pmvge tune' searches for better ones.
@@ -57,6 +58,8 @@ def _view_lines(view: ViewTable) -> Iterator[str]:
     else:
         yield from _source_lines(view.source)
         yield f"id = {_value(view.id)}"
+    if view.name is not None:
+        yield f"name = {_value(view.name)}  # shown in results, before the id"
     if view.labels:
         yield f"labels = {_value(list(view.labels))}"
     if not view.standardize:
@@ -70,8 +73,12 @@ def _link_lines(pair: tuple[str, str], table: LinkTable) -> Iterator[str]:
     yield f"views = {_value(list(pair))}"
     yield from _source_lines(table.source)
     yield f"columns = {_value(list(table.columns or ()))}"
-    if table.weight is not None:
+    if table.transform is not None:
+        weight = {} if table.weight is None else {"column": table.weight}
+        yield f"weight = {_inline({**weight, 'transform': table.transform})}"
+    elif table.weight is not None:
         yield f"weight = {_value(table.weight)}"
+    if table.weight is not None:
         yield f"aggregate = {_value(table.aggregate)}  # of rows with the same ids: sum, count, max"
         yield "# A larger weight is a stronger link; a low rating is a weak link, not a dislike."
     else:

@@ -9,7 +9,7 @@ from pmvge.errors import StorageError
 from pmvge.tables import read_graph
 
 GUESSED = """\
-view films: films.csv, id film_id, features title (text), plot (text), year (numeric)
+view films: films.csv, id film_id, name title, features title (text), plot (text), year (numeric)
 view users: users.csv, id user_id, features age (numeric), country (category), likes (text)
 view genre: no table, ids from the links
 links films,genre: film_genres.csv, film_id - genre, rows counted

@@ -7,7 +7,7 @@ from pmvge.errors import ParameterError, TableError
 
 
 def test_the_page_is_one_file(run, model, tmp_path):
-    path = tmp_path / "new" / "my [red] report.html"
+    path = tmp_path / "my [red] report.html"
     printed = run("report", model, "-o", path, "--title", "Who watches what")
     assert f"Report: {path} (" in printed.out
     assert printed.err == ""
@@ -72,3 +72,11 @@ def test_invalid_labels_are_errors(run, model, films, tmp_path, monkeypatch, lab
     with pytest.raises(error, match=says):
         run("report", model, "-o", path, "--label", label)
     assert path.read_text() == "old"
+
+
+def test_folders_are_not_created(refused, model, tmp_path):
+    page = tmp_path / "reprots" / "report.html"
+    assert refused("report", model, "-o", page) == (
+        f"{page}: cannot be written: there is no folder {page.parent}; create it first"
+    )
+    assert not page.parent.exists()

@@ -164,8 +164,71 @@ def test_the_table_has_the_numbers_of_the_json(run, model):
     assert "users u00003: best of films" in printed
     for film, score, known in partners(run(*flags, "--json"))["u00003"]:
         (line,) = [line for line in printed.splitlines() if film in line]
-        assert line.split()[3] == f"{score:.4g}"
+        assert line.split("│")[3].strip() == f"{score:.4g}"  # after the name and the id
         assert ("yes" in line) == known
+
+
+def titles(films, read):
+    return {row["film_id"]: row["title"] for row in read(films / "films.csv")}
+
+
+def test_names_are_shown_before_ids_and_found(run, model, films, read):
+    called = titles(films, read)
+    flags = ("--view", "users", "--id", "u00003", "--among", "films", "-k", 4)
+    content = json.loads(run("search", model, *flags, "--json").out)
+    best = content["results"][0]["partners"]
+    assert [partner["name"] for partner in best] == [called[partner["id"]] for partner in best]
+    assert "name" not in content["results"][0]  # users have no names
+    lines = run("search", model, *flags).out.splitlines()
+    for partner in best:
+        (line,) = [line for line in lines if partner["id"] in line]
+        assert line.split("│")[1].split()[0] == partner["name"].split()[0]  # may be folded
+    once = [name for name in called.values() if list(called.values()).count(name) == 1]
+    by_name = ("--view", "films", "--id", once[0].upper(), "--among", "users", "--json")
+    (found,) = json.loads(run("search", model, *by_name).out)["results"]
+    assert (found["name"], called[found["id"]]) == (once[0], once[0])
+
+
+def test_columns_are_added(run, model, films, read):
+    years = {row["film_id"]: row["year"] for row in read(films / "films.csv")}
+    flags = ("search", model, "--view", "users", "--id", "u00003", "--among", "films", "-k", 5)
+    best = json.loads(run(*flags, "--show", "year,title", "--json").out)["results"][0]["partners"]
+    assert [p["columns"] for p in best] == [
+        {"year": years[p["id"]], "title": p["name"]} for p in best
+    ]
+    lines = run(*flags, "--show", "year").out.splitlines()
+    for partner in best:
+        (line,) = [line for line in lines if partner["id"] in line]
+        assert line.split("│")[3].strip() == years[partner["id"]]
+    with pytest.raises(InputError, match=r"--show: view 'films' has the columns 'title', 'year'"):
+        run(*flags, "--show", "plot")
+
+
+def test_near_misses_are_listed(run, model, films, read):
+    called = titles(films, read)
+    name, title = next(iter(called.items()))
+    flags = ("--view", "films", "--among", "users", "--id")
+    for typed in (title[:-1] + "z", title.split()[0].lower()):
+        with pytest.raises(
+            InputError, match="is not among the 60 ids and names of 'films'; similar"
+        ):
+            run("search", model, *flags, typed)
+    with pytest.raises(InputError) as error:
+        run("search", model, *flags, title[:-1] + "z")
+    assert f"{title!r} ({name!r})" in str(error.value)
+    with pytest.raises(InputError, match=r"similar: .*'u00042'"):
+        run("search", model, "--view", "users", "--among", "films", "--id", "u0042")
+
+
+def test_a_large_similarity_is_explained(run, model, truth):
+    flags = ("--view", "users", "--id", "u00003", "--among", "films", "--by", "similarity")
+    printed = run("search", model, *flags, "-k", 60).out
+    row = truth.users.index("u00003")
+    assert truth.g[row].max() > 1
+    scale = float(np.square(truth.model.embeddings_["users"][0]).sum())
+    assert f"the cosine times a learned scale, {scale:.3g} in this model" in printed
+    with_weights = run("search", model, *flags[:-2], "-k", 60).out
+    assert "learned scale" not in with_weights
 
 
 def test_missing_and_unknown_values_are_notes(run, model, table, tmp_path):
@@ -266,9 +329,13 @@ def test_invalid_options_are_errors(run, model, flags, says):
 def test_ids_of_integers_must_be_integers(run, paper_model):
     flags = ("--view", "papers", "--among", "papers")
     for wrong in ("x7", "1e400", "9" * 30, ""):
-        with pytest.raises(InputError, match="ids of 'papers' are integers"):
+        with pytest.raises(
+            InputError, match=f"--id: '{wrong}' is not among the 50 ids of 'papers'"
+        ):
             run("search", paper_model, *flags, "--id", wrong)
-    with pytest.raises(InputError, match="--id: 5 is not among the 50 ids of 'papers', such as 10"):
+    with pytest.raises(
+        InputError, match="--id: '5' is not among the 50 ids of 'papers', such as 10"
+    ):
         run("search", paper_model, *flags, "--id", "5")
 
 

@@ -64,7 +64,7 @@ def fit(
         train,
     )
     from pmvge.distributed import is_first, rank_and_size
-    from pmvge.tables import read_tables, share_links
+    from pmvge.tables import read_tables, share_links, weight_notes
 
     first = is_first()  # of several processes, only the first prints and saves
     console = Console(quiet=as_json or not first, highlight=False)
@@ -79,14 +79,17 @@ def fit(
     if view or links:
         for line in describe_project(tables.project):
             console.print(line, soft_wrap=True, markup=False)
-    print_notes(tables.notes() if first else [])
+    if first:
+        print_notes(tables.notes())
+        balanced = settings.get("pair_weights") is not None
+        print_notes(weight_notes(tables.project, tables.graph, balanced=balanced), "warning")
     console.print(visible_lines(tables.graph), markup=False)
     started = time.perf_counter()
     settings = {"random_state": 0, "checkpoint_dir": output / "checkpoint", **settings}
     checkpoint = checkpoint_folder(settings)
     # Without --resume, a checkpoint that is there already belongs to another fit.
     before = None if resume else read_checkpoint_manifest(checkpoint)
-    with exit_on_interrupt(lambda: describe_checkpoint(checkpoint, before)):
+    with exit_on_interrupt(lambda: describe_checkpoint(checkpoint, before, output)):
         model = train(tables, settings, hold_out=validation, resume=resume, sharded=sharded)
         if not first:
             return

@@ -37,9 +37,10 @@ def report(
     """
     check_writable(output, folder=False)
     from pmvge.model import PMvGE
-    from pmvge.report import write_report
+    from pmvge.report import check_folder, write_report
     from pmvge.tables import read_labels
 
+    check_folder(output)
     loaded = PMvGE.load(model)
     if loaded.links_ is None:
         print_notes([f"{model} was saved without its links: the report will show less"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,13 +13,17 @@ from pmvge.cli.options import AsJson, FirstLinkTables, FirstPairs, Model
 from pmvge.cli.output import cell, print_json, print_notes, visible
 from pmvge.errors import InputError, ParameterError, choose
 
+if TYPE_CHECKING:
+    from pmvge.model import PMvGE
+
 
 def search(
     model: Model,
     view: Annotated[str, typer.Option("--view", help="The view to search from.")],
     among: Annotated[str, typer.Option("--among", help="The view to search in.")],
     id_: Annotated[
-        list[str] | None, typer.Option("--id", help="The id of a known entity; can be repeated.")
+        list[str] | None,
+        typer.Option("--id", help="The id or name of a known entity; can be repeated."),
     ] = None,
     rows: Annotated[
         str | None,
@@ -39,6 +43,13 @@ def search(
     exclude_known: Annotated[
         bool, typer.Option("--exclude-known", help="Leave out partners that are linked already.")
     ] = False,
+    show: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN,COLUMN",
+            help="Columns of the partners' table to add: the name, labels, numbers, categories.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the best partners of entities, in another view or in the same.
@@ -48,6 +59,8 @@ def search(
     New entities: pmvge search model/ --view users --rows new_users.csv --among films
 
     With first links: add --links first_ratings.csv
+
+    With more columns: add --show title,year
     """
     choose("ranking", by, ("intensity", "similarity"), "--by")
     if bool(id_) == bool(rows):
@@ -64,6 +77,7 @@ def search(
         choose("view", name, loaded.view_names_, str(model), error=InputError)
     if by == "intensity":
         loaded.log_alpha_of(view, among)
+    shown = _columns(loaded, among, show)
     notes: Counter[tuple[str, str]] = Counter()
     results = []
     first = FirstLinks(loaded, view, rows, links, pair or []) if links and rows else None
@@ -76,23 +90,54 @@ def search(
             k=k,
             by=by,
             exclude_known=exclude_known,
+            show=shown,
         )
     print_notes([*(first.notes if first else []), *describe_values(view, notes)])
     if as_json:
         print_json({"view": view, "among": among, "by": by, "results": results})
         return
     score = "similarity" if by == "similarity" else "expected_weight"
+    names = loaded.describe()["views"][among]["name"]
+    others = [column for column in shown if column != names]  # names have a column already
     for result in results:
-        _print(result, f"{view} {result['id']}: best of {among}", score, loaded.links_ is not None)
+        called = f"{result['name']} ({result['id']})" if "name" in result else result["id"]
+        _print(
+            result, f"{view} {called}: best of {among}", score, others, loaded.links_ is not None
+        )
+    if by == "similarity" and any(p[score] > 1 for r in results for p in r["partners"]):
+        print(visible(loaded.similarity_.explain()))
 
 
-def _print(result: dict[str, Any], title: str, score: str, links_known: bool) -> None:
+def _columns(model: PMvGE, among: str, show: str | None) -> list[str]:
+    """Return the columns of ``--show``; raise InputError for one that the model does not have."""
+    texts = {**model.columns_.get(among, {}), **model.labels_.get(among, {})}
+    wanted = [column.strip() for column in show.split(",")] if show else []
+    for column in wanted:
+        if column not in texts:
+            listed = ", ".join(map(repr, texts)) or "none"
+            raise InputError(
+                f"--show: view {among!r} has the columns {listed}, got {column!r}; to keep it in "
+                f"the model, add it to labels of [views.{among}] in the project file and fit again"
+            )
+    return wanted
+
+
+def _print(
+    result: dict[str, Any], title: str, score: str, shown: list[str], links_known: bool
+) -> None:
+    named = any("name" in partner for partner in result["partners"])
     table = Table(title=visible(title), title_justify="left")
-    table.add_column("id", no_wrap=True)
+    if named:
+        table.add_column("name", overflow="fold")
+    table.add_column("id", no_wrap=True, style="dim" if named else "")
+    for column in shown:
+        table.add_column(cell(column), overflow="fold")
     table.add_column(score.replace("_", " "), justify="right")
     if links_known:
         table.add_column("linked already?")
     for partner in result["partners"]:
+        name = [cell(partner["name"])] if named else []
+        texts = [cell(partner["columns"][column]) for column in shown]
         mark = ["yes" if partner["known"] else ""] if links_known else []
-        table.add_row(cell(partner["id"]), f"{partner[score]:.4g}", *mark)
+        table.add_row(*name, cell(partner["id"]), *texts, f"{partner[score]:.4g}", *mark)
     Console(highlight=False, markup=False).print(table)

@@ -13,6 +13,7 @@ from pmvge.pages import (
     Section,
     color_of_view,
     css_variable,
+    escape_html,
     figure,
     format_count,
     format_number,
@@ -22,7 +23,7 @@ from pmvge.pages import (
     user_text,
 )
 from pmvge.report import comparison, figures, retrieval
-from pmvge.report.summary import PairData
+from pmvge.report.summary import PairData, display_name
 
 MAX_PANELS = 24  # view pairs that are shown
 
@@ -68,8 +69,13 @@ def calibration(pairs: Sequence[PairData], seed: int) -> Section:
     return Section("calibration", title, lead + _first(usable), legend(names) + _grid(panels))
 
 
-def distributions(pairs: Sequence[PairData], views: Sequence[str], seed: int) -> Section:
-    """Return the section on degrees of entities and similarities of pairs."""
+def distributions(
+    pairs: Sequence[PairData], views: Sequence[str], seed: int, explained: str = ""
+) -> Section:
+    """Return the section on degrees of entities and similarities of pairs.
+
+    ``explained`` is a sentence on the size of similarities.
+    """
     title = "Degrees and similarities"
     usable = [part for part in pairs if part.known]
     if not usable:
@@ -96,9 +102,10 @@ def distributions(pairs: Sequence[PairData], views: Sequence[str], seed: int) ->
         '<h3>Degrees</h3><p class="lead">The share of linked entities with at least a given '
         "weighted degree in the training links.</p>"
         f"{_grid(degree_panels)}"
-        '<h3>Similarities</h3><p class="lead">The similarity <i>g</i>, the inner product of two '
-        "vectors, of linked pairs and of random pairs without a link. The less the curves overlap, "
-        f"the better. Each curve shows at most {comparison.MAX_SIMILARITIES:,} pairs.</p>"
+        '<h3>Similarities</h3><p class="lead">The similarity <i>g</i> of linked pairs and of '
+        "random pairs without a link. The less the curves overlap, the better. "
+        f"{escape_html(explained, None)} Each curve shows at most "
+        f"{comparison.MAX_SIMILARITIES:,} pairs.</p>"
         f"{legend(list(roles.items()))}{_grid(similarity_panels)}"
     )
     return Section("distributions", title, _first(usable), body, "Distributions")
@@ -119,9 +126,11 @@ def examples(model: PMvGE, pairs: Sequence[PairData], k: int, seed: int) -> Sect
     labels = model.labels_
 
     def named(view: str, at: int) -> str:
-        name = model.ids_[view][at]
+        name = display_name(model, view, at)
         values = [str(column[at]) for column in labels.get(view, {}).values()]
-        texts = [user_text(value, 30) for value in values if value not in ("", str(name))]
+        if view in model.names_:
+            values.insert(0, str(model.ids_[view][at]))
+        texts = [user_text(value, 30) for value in values if value not in ("", name)]
         rest = f" <small>{', '.join(texts[:3])}</small>" if texts else ""
         return user_text(name, 60) + rest
 

@@ -36,6 +36,7 @@ EXPLAINED = {
     "which have the largest expected weights, are not scored",
 }
 COUNTS = ("links", "queries", "sampled_queries", "pairs", "observed")  # alike for all rows
+BESIDE = {"features only": "features_only", "popularity": "popularity"}  # rows, and their results
 SHORT = {
     "roc_auc": "ROC AUC",
     "average_precision": "avg. precision",
@@ -59,20 +60,22 @@ def scores(results: Mapping[str, Any] | None, pairs: Sequence[PairData]) -> Sect
     def row(name: str, values: Mapping[str, Any]) -> list[str]:
         return [name, *(escape_html(_value(c, values[c])) if c in values else "–" for c in columns)]
 
-    popular = results.get("popularity") or {"pairs": {}}
+    beside = {title: results[key] for title, key in BESIDE.items() if results.get(key)}
     lines = [
-        ("", pair_names.get(name, user_text(name)), values, popular["pairs"].get(name))
+        ("", pair_names.get(name, user_text(name)), values, _rivals(beside, name))
         for name, values in by_pair.items()
     ]
     if total and len(by_pair) > 1:
-        lines.append(("total", "overall", total, popular.get("overall")))
+        rivals = {title: part.get("overall") for title, part in beside.items()}
+        lines.append(("total", "overall", total, rivals))
     rows, row_classes = [], []
-    for row_class, name, values, rival in lines:
+    for row_class, name, values, rivals in lines:
         rows.append(row(name, values))
         row_classes.append(row_class)
-        if rival:
-            rows.append(row("popularity", {c: v for c, v in rival.items() if c not in COUNTS}))
-            row_classes.append("rival")
+        for rival_name, rival in rivals.items():
+            if rival:
+                rows.append(row(rival_name, {c: v for c, v in rival.items() if c not in COUNTS}))
+                row_classes.append("rival")
     explained = "".join(
         f"<dt>{escape_html(_short(name))}</dt><dd>{_explanation(name)}</dd>"
         for name in columns
@@ -81,14 +84,22 @@ def scores(results: Mapping[str, Any] | None, pairs: Sequence[PairData]) -> Sect
     head = ["view pair", *(escape_html(_short(name)) for name in columns)]
     body = table(head, rows, row_classes=row_classes)
     lead = "Held-out links, compared with all pairs without a training link."
-    if popular["pairs"]:
-        lead += f" {escape_html(popular.get('meaning', ''), None)}"
+    for part in beside.values():
+        if part["pairs"]:
+            lead += f" {escape_html(part.get('meaning', ''), None)}"
+    warnings = "".join(
+        f'<p class="warning">{escape_html(text, None)}</p>' for text in results.get("warnings", ())
+    )
     return Section(
         "evaluation",
         title,
         lead,
-        f'<div class="card">{body}</div><dl class="explained">{explained}</dl>',
+        f'{warnings}<div class="card">{body}</div><dl class="explained">{explained}</dl>',
     )
+
+
+def _rivals(beside: Mapping[str, Any], pair: str) -> dict[str, Any]:
+    return {title: part["pairs"].get(pair) for title, part in beside.items()}
 
 
 def _value(name: str, value: Any) -> str:

@@ -61,7 +61,9 @@ def space(model: PMvGE, seed: int) -> Section:
         "Click a view to hide it" + (", or a label to highlight it." if legends else ".")
     )
     title = "Map of all vectors"
-    map_ = figure("map", figures.space_map(drawn, model.ids_, labels), title, above=controls)
+    map_ = figure(
+        "map", figures.space_map(drawn, model.ids_, labels, model.names_), title, above=controls
+    )
     content = f'<script type="application/json" id="colorings">{script_json(colorings)}</script>'
     return Section("space", title, lead, f'<div class="card">{map_}</div>{content}', "Map")
 

@@ -16,7 +16,7 @@ from pmvge.tables.columns.encodings import (
     Words,
 )
 from pmvge.tables.columns.recipe import Recipe
-from pmvge.tables.project import AGGREGATES, MAX_SIZE, SYMMETRIZE
+from pmvge.tables.project import AGGREGATES, MAX_SIZE, SYMMETRIZE, TRANSFORMS
 
 
 def check_saved_tables(tables: Any) -> Mapping[str, Any] | None:
@@ -42,6 +42,8 @@ def check_saved_tables(tables: Any) -> Mapping[str, Any] | None:
         _expect("weight", entry["weight"], isinstance(entry["weight"], str | None))
         _expect("aggregate", entry["aggregate"], entry["aggregate"] in AGGREGATES)
         _expect("symmetrize", entry["symmetrize"], entry["symmetrize"] in (None, *SYMMETRIZE))
+        transform = entry.get("transform")  # models of earlier versions have no entry
+        _expect("transform", transform, transform in (None, *TRANSFORMS))
     checked: Mapping[str, Any] = tables
     return checked
 

@@ -13,6 +13,7 @@ import duckdb
 from pmvge.errors import TableError
 from pmvge.graph import Pair
 from pmvge.tables.columns.casts import check_column
+from pmvge.tables.guessing.names import guess_name
 from pmvge.tables.guessing.profile import Profile, profile_columns, share_of_ids
 from pmvge.tables.project import Feature, LinkTable, Project, ViewTable
 from pmvge.tables.sources.connection import table_errors
@@ -117,7 +118,8 @@ def guess_view(
         and group_sizes[strip_number(c)] >= MIN_NUMBERED
     }
     features = {c: Feature(kind) for c, kind in kinds.items() if kind}
-    return replace(table, id=key, labels=labels, features=features)
+    called = table.name or guess_name(profiles, key, singulars(name))
+    return replace(table, id=key, labels=labels, features=features, name=called)
 
 
 def _id_by_name(view: str, columns: Mapping[str, Profile]) -> str | None:

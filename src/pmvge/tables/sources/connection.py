@@ -24,6 +24,10 @@ CSV_HINT = (
     "; in a CSV file, check the quotes, the line endings (LF or CRLF, not both) and the encoding "
     "(UTF-8)"
 )
+ENCODING_HINT = (
+    "; expected text in UTF-8: convert a file in Latin-1 with iconv -f LATIN1 -t UTF-8 OLD > NEW, "
+    "or read it with pandas.read_csv(OLD, encoding='latin-1') and pass the data frame"
+)
 CONFIG: dict[str, str | bool | int | float | list[str]] = {
     # A name in a query is a table or a file, never a Python variable.
     "python_enable_replacements": False,
@@ -118,9 +122,11 @@ def table_errors(where: str) -> Iterator[None]:
         ends = (at for at, line in enumerate(lines) if line.startswith(("LINE ", "Possible ")))
         message = " ".join(line[:120] for line in lines[: min(5, next(ends, 3))])
         hint = CSV_HINT if isinstance(error, duckdb.InvalidInputException) else ""
+        hint = ENCODING_HINT if "utf-8" in str(error).lower() else hint
         raise TableError(f"{where}: cannot be read: {message[:400]}{hint}") from error
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise TableError(f"{where}: cannot be read: {one_line(error)}") from error
+        hint = ENCODING_HINT if isinstance(error, UnicodeDecodeError) else ""
+        raise TableError(f"{where}: cannot be read: {one_line(error)}{hint}") from error
 
 
 def fetch_all(db: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:

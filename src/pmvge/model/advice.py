@@ -1,0 +1,32 @@
+"""What to change if a model predicts no better than a popularity list."""
+
+from __future__ import annotations
+
+from pmvge.graph import dominant_pair, has_heavy_tail
+from pmvge.model.fitted import Fitted
+
+
+def suggest_changes(fitted: Fitted) -> str:
+    """Return a sentence with settings to try, those that apply to the model first."""
+    found = []
+    if fitted.links is not None:
+        heavy = [pair for pair, part in fitted.links.training.items() if has_heavy_tail(part)]
+        found += [
+            f"transform = 'log1p' for the weights of {a},{b}, of which few hold most"
+            for a, b in heavy
+        ]
+        largest = dominant_pair(fitted.links.training)
+        if largest is not None and fitted.settings["pair_weights"] is None:
+            found.append(f"pair_weights = 'balanced': {','.join(largest)} has nearly all weight")
+    if "vector" not in fitted.effects.values():
+        found.append("effects = 'vector', which also learns from each entity's own links")
+    elif fitted.settings["effects_prior"] is None and any(
+        kind == "vector" and fitted.schemas[view].row_shape is None
+        for view, kind in fitted.effects.items()
+    ):
+        found.append("effects_prior = 0.5, if entities without features have few links")
+    history, best = fitted.history, fitted.history.best
+    if best is not None and best.step == history[-1].step:
+        found.append("more steps (max_epochs): the last check was the best")
+    found += ["pmvge tune", "features that say more about links", "more links"]
+    return f"try {'; '.join(found)} (docs/settings.md, Symptoms)"

@@ -1,0 +1,87 @@
+"""Find training entities by id or name, and list similar ones for an unknown text."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmvge.errors import InputError, short
+from pmvge.graph import Ids, find_ids
+from pmvge.model.fitted import Fitted, texts_of
+
+LISTED = 5  # similar entities in a message
+COMPARED = 100_000  # texts whose spelling is compared, at most
+
+
+def find_by_name(fitted: Fitted, view: str, texts: list[Any]) -> Ids:
+    """Return the ids of the training entities that have the ids or names ``texts``.
+
+    See :meth:`PMvGE.find <pmvge.PMvGE.find>`. Raise InputError for a text that matches none or
+    several entities.
+    """
+    ids = fitted.ids[view]
+    column = fitted.names.get(view)
+    names = None if column is None else texts_of(fitted, view)[column]
+    return ids[[_find(view, ids, names, str(text)) for text in texts]]
+
+
+def _find(view: str, ids: Ids, names: NDArray[Any] | None, text: str) -> int:
+    """Return the position of the entity with an id or name."""
+    wanted = _as_id(ids, text)
+    at = -1 if wanted is None else int(find_ids(ids, wanted)[0])
+    if at >= 0:
+        return at
+    if names is not None:
+        found = np.flatnonzero(names == text)
+        if not len(found):
+            found = np.flatnonzero(np.char.lower(names) == text.lower())
+        if len(found) == 1:
+            return int(found[0])
+        if len(found):
+            listed = ", ".join(short(ids[i].item()) for i in found[:LISTED])
+            raise InputError(
+                f"{view}: {len(found):,} entities are named {short(text)}: expected an id, one of "
+                f"{listed}{', ...' if len(found) > LISTED else ''}"
+            )
+    what = "ids" if names is None else "ids and names"
+    near = _similar(ids, names, text)
+    hint = f"; similar: {', '.join(near)}" if near else f", such as {_examples(ids, names)}"
+    raise InputError(f"{short(text)} is not among the {len(ids):,} {what} of {view!r}{hint}")
+
+
+def _as_id(ids: Ids, text: str) -> Ids | None:
+    """Return a text as an id of the same kind as ``ids``; None if it is no integer."""
+    if ids.dtype.kind not in "iu":
+        return np.array([text])
+    try:
+        return np.array([int(text)], dtype=np.int64)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _similar(ids: Ids, names: NDArray[Any] | None, text: str) -> list[str]:
+    """Return entities whose name contains the text, or whose name or id has a similar spelling."""
+    lower = text.lower()
+    found: dict[int, None] = {}
+    for texts in ([] if names is None else [names]) + [ids.astype(str)]:
+        lowered = np.char.lower(texts)
+        if texts is names and len(lower) > 1:
+            found |= dict.fromkeys(np.flatnonzero(np.char.find(lowered, lower) >= 0)[:LISTED])
+        first: dict[str, int] = {}
+        for position, candidate in enumerate(lowered[:COMPARED].tolist()):
+            first.setdefault(candidate, position)
+        close = get_close_matches(lower, first, n=LISTED)
+        found |= dict.fromkeys(first[candidate] for candidate in close)
+    return [_describe(ids, names, int(at)) for at in list(found)[:LISTED]]
+
+
+def _examples(ids: Ids, names: NDArray[Any] | None) -> str:
+    return ", ".join(_describe(ids, names, at) for at in range(min(3, len(ids))))
+
+
+def _describe(ids: Ids, names: NDArray[Any] | None, at: int) -> str:
+    name = short(ids[at].item())
+    return name if names is None else f"{short(str(names[at]))} ({name})"
