@@ -54,6 +54,7 @@ def make(graph, encoder="mlp", n_out=4, similarity="inner", defaults=DEFAULTS):
 
 def fit(graph, encoder, **settings):
     defaults = {"hidden_sizes": (8,), "batch_size": 16, "max_steps": 20, "learning_rate": 0.01}
+    defaults |= {"effects": "none", "similarity": "cosine"}
     return PMvGE(4, encoder=encoder, random_state=0, progress=False, **defaults | settings).fit(
         graph
     )

@@ -68,7 +68,13 @@ class Dispersed(Family):
 
 
 TOYS = {"linked": Linked, "dispersed": Dispersed}
-SETTINGS = {"hidden_sizes": (6,), "max_steps": 60, "batch_size": 32, "random_state": 0}
+SETTINGS = {
+    "effects": "none",
+    "hidden_sizes": (6,),
+    "max_steps": 60,
+    "batch_size": 32,
+    "random_state": 0,
+}
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ def model():
     ids = {"item": [f"i{n}" for n in range(8)], "tag": ["a", "b", "c"]}
     links = {("item", "tag"): (np.arange(8), np.arange(8) % 3)}
     graph = MultiViewGraph({"item": X, "tag": 3}, links, ids)
-    return PMvGE(4, max_steps=5, random_state=0, progress=False).fit(graph)
+    return PMvGE(4, effects="none", max_steps=5, random_state=0, progress=False).fit(graph)
 
 
 def test_ids_give_the_vectors_of_training_entities(model):

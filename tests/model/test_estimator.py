@@ -37,9 +37,9 @@ def graph() -> MultiViewGraph:
 
 @pytest.fixture(scope="module", params=["inner", "cosine"])
 def model(request: pytest.FixtureRequest, graph: MultiViewGraph) -> PMvGE:
-    return PMvGE(6, similarity=request.param, max_steps=60, batch_size=64, random_state=0).fit(
-        graph
-    )
+    return PMvGE(
+        6, similarity=request.param, effects="none", max_steps=60, batch_size=64, random_state=0
+    ).fit(graph)
 
 
 def test_learned_attributes(model, graph):
@@ -166,7 +166,7 @@ def test_alpha_counts_links_held_out_for_validation(graph):
         }
         for part in (0, 1)
     ]
-    model = PMvGE(4, max_steps=20, random_state=0)
+    model = PMvGE(4, effects="none", max_steps=20, random_state=0)
     model.fit(graph.with_links(halves[0]), validation=graph.with_links(halves[1]))
     mu = model.intensity("image", X, "tag", T)
     assert mu.sum() == pytest.approx(graph.links["image", "tag"].total, rel=1e-5)

@@ -30,7 +30,7 @@ def world():
 
 @pytest.fixture(scope="module")
 def model(world):
-    return PMvGE(4, max_steps=20, random_state=0, progress=False).fit(world[0])
+    return PMvGE(4, effects="none", max_steps=20, random_state=0, progress=False).fit(world[0])
 
 
 def as_table(W):
@@ -93,7 +93,8 @@ def test_by_default_the_links_held_out_by_fit_are_evaluated(world):
     all_links = graph.with_links(
         MultiViewGraph({"user": N, "film": M}, {("user", "film"): held + known}).links
     )
-    fitted = PMvGE(4, max_steps=20, random_state=0, progress=False).fit(all_links, hold_out=0.25)
+    settings = {"effects": "none", "max_steps": 20, "random_state": 0, "progress": False}
+    fitted = PMvGE(4, **settings).fit(all_links, hold_out=0.25)
     links = fitted.links_
     out = links.held_out["user", "film"].matrix().toarray()
     kept = links.training["user", "film"].matrix().toarray()

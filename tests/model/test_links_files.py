@@ -37,7 +37,11 @@ def parts(graph):
 
 @pytest.fixture(scope="module")
 def model(parts):
-    return PMvGE(2, max_steps=2, random_state=0, progress=False).fit(*parts).label(LABELS)
+    return (
+        PMvGE(2, effects="none", max_steps=2, random_state=0, progress=False)
+        .fit(*parts)
+        .label(LABELS)
+    )
 
 
 def same(one, other):

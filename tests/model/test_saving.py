@@ -21,6 +21,11 @@ from pmvge.model import saving
 SETTINGS = {
     "n_components": 4,
     "hidden_sizes": (8,),
+    "effects": "none",
+    "schedule": "constant",
+    "similarity": "cosine",
+    "dropout": 0.3,
+    "weight_decay": 0.0,
     "batch_size": 16,
     "max_steps": 30,
     "random_state": 0,

@@ -31,7 +31,7 @@ def graph():
 
 @pytest.fixture(scope="module")
 def model(graph):
-    return PMvGE(6, max_steps=30, random_state=0, progress=False).fit(graph)
+    return PMvGE(6, effects="none", max_steps=30, random_state=0, progress=False).fit(graph)
 
 
 def best(model, graph, view, row, among, keep):

@@ -52,7 +52,9 @@ def test_sbm_as_one_view_per_block_with_f_zero():
             for e in range(d, 3)
         },
     )
-    model = PMvGE(2, encoder={view: Zero() for view in rows}, similarity="inner").fit(graph)
+    model = PMvGE(
+        2, encoder={view: Zero() for view in rows}, similarity="inner", effects="none"
+    ).fit(graph)
     np.testing.assert_allclose(model.alpha_, block_densities(W, c), rtol=1e-12)
 
 
@@ -63,6 +65,8 @@ def test_sbm_as_one_view_of_one_hot_memberships_with_a_linear_map():
     model = PMvGE(
         4,
         encoder="linear",
+        effects="none",
+        weight_decay=0.0,
         similarity="inner",
         standardize=False,
         batch_size=len(c) ** 2,
@@ -163,6 +167,8 @@ def test_cdmca_is_approximated_by_the_linear_model_on_weak_signals():
     model = PMvGE(
         2,
         encoder="linear",
+        effects="none",
+        weight_decay=0.0,
         similarity="inner",
         standardize=False,
         batch_size=10**6,

@@ -26,6 +26,11 @@ KINDS = ("dense", "sparse", "featureless")
 SETTINGS: dict[str, Any] = {
     "n_components": 4,
     "hidden_sizes": (8,),
+    "effects": "none",
+    "schedule": "constant",
+    "similarity": "cosine",
+    "dropout": 0.3,
+    "weight_decay": 0.0,
     "batch_size": 16,
     "max_steps": 200 if FULL else 6,
     "random_state": 0,

@@ -150,7 +150,9 @@ def test_the_objective_of_a_whole_graph_is_the_profile_likelihood(name, graph, v
 @pytest.mark.parametrize("name", TOYS)
 def test_fit_search_evaluate_save_load_and_report(name, scheme, graph, tmp_path):
     settings = {"hidden_sizes": (6,), "max_steps": 40, "batch_size": 32, "random_state": 0}
-    model = PMvGE(3, similarity=name, scheme=scheme, progress=False, **settings).fit(graph)
+    model = PMvGE(
+        3, similarity=name, scheme=scheme, effects="none", progress=False, **settings
+    ).fit(graph)
     Y = model.embeddings_
     g = np.array([[g_of(model.similarity_, y, z) for z in Y["b"]] for y in Y["a"]])
     mu = np.exp(g + model.log_alpha_["a", "b"])
