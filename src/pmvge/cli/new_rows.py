@@ -77,10 +77,18 @@ def count_rows(table: str) -> int | None:
 def describe_values(view: str, notes: Notes) -> list[str]:
     """Return notes on known and new rows, and on values that were missing or not in training."""
     lines = []
+    absent = {column for column, kind in notes if kind == "absent"}
+    if absent:
+        listed = ", ".join(map(repr, sorted(absent)))
+        lines.append(f"view {view}: no column {listed}: all values count as missing, filled in")
     for (column, kind), count in notes.items():
-        if kind in ("known", "new", "linked"):
+        if kind in ("known", "new", "linked", "absent") or column in absent:
             continue
-        if count and kind == "missing":
+        if count and kind == "invalid":
+            lines.append(
+                f"view {view}: {count:,} values of {column!r} are not of its kind: missing"
+            )
+        elif count and kind == "missing":
             lines.append(f"view {view}: {count:,} values of {column!r} are missing: filled in")
         elif count and kind == "numbered":
             lines.append(f"view {view}: no column {column!r}: rows are numbered from 0")

@@ -11,9 +11,10 @@ from pmvge.errors import TableError, choose, short
 from pmvge.tables.sources.files import find_files
 from pmvge.tables.sources.source import as_source
 
-KINDS = ("numeric", "date", "category", "text", "vector")
+KINDS = ("numeric", "date", "category", "categories", "text", "vector")
 AGGREGATES = ("sum", "count", "max")
 SYMMETRIZE = ("sum", "max")
+ON_ERROR = ("stop", "missing")
 MAX_SIZE = 2**31 - 1  # of a feature
 
 
@@ -21,15 +22,18 @@ MAX_SIZE = 2**31 - 1  # of a feature
 class Feature:
     """The kind of a column, and how it is encoded as numbers.
 
-    ``kind`` is "numeric", "date" (days), "category" (one-hot), "text" (a bag of words, weighted by
-    TF-IDF) or "vector" (a list of numbers). ``size`` limits the categories (default 1,000) or words
-    (default 20,000) that get a feature each, the most frequent first. With ``hashed``, words are
-    hashed to ``size`` features instead (default 16,384), and no vocabulary is stored.
+    ``kind`` is "numeric", "date" (days), "category" (one-hot), "categories" (several in a cell,
+    counted), "text" (a bag of words, weighted by TF-IDF) or "vector" (a list of numbers). ``size``
+    limits the categories (default 1,000) or words (default 20,000) that get a feature each, the
+    most frequent first. With ``hashed``, words are hashed to ``size`` features instead (default
+    16,384), and no vocabulary is stored. ``separator`` is the text between the categories of a
+    cell (default "|").
     """
 
     kind: str
     size: int | None = None
     hashed: bool = False
+    separator: str | None = None
 
     @classmethod
     def of(cls, where: str, given: Any) -> Feature:
@@ -44,7 +48,7 @@ class Feature:
             raise TableError(
                 f"{where}: expected a kind, one of {', '.join(KINDS)}, got {short(given)}"
             )
-        check_keys(where, options, ("kind", "size", "hashed"))
+        check_keys(where, options, ("kind", "size", "hashed", "separator"))
         kind = choose("kind", options.get("kind"), KINDS, where, error=TableError)
         size, hashed = options.get("size"), options.get("hashed", False)
         if size is not None and (type(size) is not int or not 1 <= size <= MAX_SIZE):
@@ -55,7 +59,14 @@ class Feature:
             raise TableError(
                 f"{where}: hashed = true needs kind text, got {short(hashed)} for {kind}"
             )
-        return cls(kind, size, hashed)
+        separator = options.get("separator")
+        valid = isinstance(separator, str) and separator and kind == "categories"
+        if separator is not None and not valid:
+            raise TableError(
+                f"{where}: separator: expected a text, with kind categories, got "
+                f"{short(separator)} for {kind}"
+            )
+        return cls(kind, size, hashed, separator)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +90,10 @@ class ViewTable:
     sparse
         Make the features a CSR matrix. None: if there is text, or a category column becomes more
         than 256 features.
+    on_error
+        "stop": raise TableError if a value is not of its column's kind, or if ids are empty or
+        repeat. "missing": count such values as missing, and leave out rows without an id and all
+        but the first row of an id; notes say how many.
     """
 
     source: Any = None
@@ -87,6 +102,7 @@ class ViewTable:
     labels: tuple[str, ...] = ()
     standardize: bool = True
     sparse: bool | None = None
+    on_error: str = "stop"
 
     def __post_init__(self) -> None:
         if self.source is not None:
@@ -98,6 +114,7 @@ class ViewTable:
             )
         if isinstance(self.labels, str):
             raise TableError(f"labels: expected a list of columns, got {short(self.labels)}")
+        choose("on_error", self.on_error, ON_ERROR, "views", error=TableError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +134,9 @@ class LinkTable:
         (of rows) or "max".
     symmetrize
         How the weights of (a, b) and (b, a) are combined within a view: "sum" or "max".
+    on_error
+        "stop": raise TableError if a weight is not a number >= 0. "missing": such a weight is
+        missing, so its row is dropped and counted.
     """
 
     source: Any
@@ -124,6 +144,7 @@ class LinkTable:
     weight: str | None = None
     aggregate: str = "sum"
     symmetrize: str | None = None
+    on_error: str = "stop"
 
     def __post_init__(self) -> None:
         if self.source is None:
@@ -137,6 +158,7 @@ class LinkTable:
         choose("aggregate", self.aggregate, AGGREGATES, "links", error=TableError)
         if self.symmetrize is not None:
             choose("symmetrize", self.symmetrize, SYMMETRIZE, "links", error=TableError)
+        choose("on_error", self.on_error, ON_ERROR, "links", error=TableError)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from typing import Any
 from pmvge.errors import TableError, choose, one_line, short
 from pmvge.tables.project import (
     AGGREGATES,
+    ON_ERROR,
     SYMMETRIZE,
     Feature,
     LinkTable,
@@ -17,6 +18,7 @@ from pmvge.tables.project import (
     ViewTable,
     check_keys,
 )
+from pmvge.tables.sources.dialect import KEYS, Dialect
 from pmvge.tables.sources.source import Source
 
 SOURCE_KEYS = ("source", "database", "table", "query")
@@ -83,8 +85,8 @@ def parse_project(where: str, content: Mapping[str, Any], folder: Path) -> Proje
 def _view_table(where: str, entry: Any) -> ViewTable:
     if not isinstance(entry, Mapping):
         raise TableError(f"{where}: expected a table of keys, got {short(entry)}")
-    keys = ("id", "features", "labels", "standardize", "sparse")
-    check_keys(where, entry, (*SOURCE_KEYS, *keys))
+    keys = ("id", "features", "labels", "standardize", "sparse", "on_error")
+    check_keys(where, entry, (*SOURCE_KEYS, *KEYS, *keys))
     source = _source(where, entry)
     features = entry.get("features", {})
     if not isinstance(features, Mapping):
@@ -101,6 +103,7 @@ def _view_table(where: str, entry: Any) -> ViewTable:
         tuple(_strings(where, entry, "labels")),
         entry.get("standardize", True),
         entry.get("sparse"),
+        _on_error(where, entry),
     )
 
 
@@ -109,9 +112,8 @@ def _link_table(
 ) -> tuple[tuple[str, str], LinkTable]:
     if not isinstance(entry, Mapping):
         raise TableError(f"{where}: expected a table of keys, got {short(entry)}")
-    check_keys(
-        where, entry, (*SOURCE_KEYS, "views", "columns", "weight", "aggregate", "symmetrize")
-    )
+    keys = ("views", "columns", "weight", "aggregate", "symmetrize", "on_error")
+    check_keys(where, entry, (*SOURCE_KEYS, *KEYS, *keys))
     pair, columns = _strings(where, entry, "views"), _strings(where, entry, "columns")
     for key, names in (("views", pair), ("columns", columns)):
         if len(names) != 2:
@@ -129,7 +131,14 @@ def _link_table(
     if symmetrize is not None:
         choose("symmetrize", symmetrize, SYMMETRIZE, where, error=TableError)
     left, right = columns
-    return (pair[0], pair[1]), LinkTable(source, (left, right), weight, aggregate, symmetrize)
+    return (pair[0], pair[1]), LinkTable(
+        source, (left, right), weight, aggregate, symmetrize, _on_error(where, entry)
+    )
+
+
+def _on_error(where: str, entry: Mapping[str, Any]) -> str:
+    given = entry.get("on_error", "stop")
+    return choose("on_error", given, ON_ERROR, where, error=TableError)
 
 
 def _source(where: str, entry: Mapping[str, Any]) -> Source | None:
@@ -142,7 +151,11 @@ def _source(where: str, entry: Mapping[str, Any]) -> Source | None:
             f"got {' and '.join(given)}"
         )
     return Source(
-        given.get("source"), given.get("database"), given.get("table"), given.get("query")
+        given.get("source"),
+        given.get("database"),
+        given.get("table"),
+        given.get("query"),
+        dialect=Dialect.of(where, {key: entry[key] for key in KEYS if key in entry}),
     )
 
 

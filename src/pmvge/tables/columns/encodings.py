@@ -160,6 +160,54 @@ class Category:
 
 
 @dataclass(frozen=True)
+class Categories:
+    """Encoding of a column with several categories in a cell: the count of each.
+
+    A cell is a text with ``separator`` between the categories (a blank stands for any white space),
+    or a list. ``values``, ``rest`` and ``missing`` are as in :class:`Category`; a cell without a
+    category is missing.
+    """
+
+    kinds: ClassVar = ("categories",)
+    columns: tuple[str, ...]
+    values: tuple[str, ...]
+    rest: bool
+    missing: bool
+    separator: str
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return max(1, len(self.values) + self.rest + self.missing)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether there are more features than a dense matrix should have."""
+        return self.width > 256
+
+    def encode(self, batch: Mapping[str, pyarrow.Array], notes: Notes) -> Matrix:
+        """Return features (rows, width): how often each category occurs in a cell."""
+        (column,) = self.columns
+        rows, parts = split_cells(batch[column], self.separator)
+        known = pyarrow.array(self.values, pyarrow.string())
+        index = pyarrow.compute.index_in(parts, value_set=known)
+        at = pyarrow.compute.fill_null(index, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        n = len(batch[column])
+        empty = np.setdiff1d(np.arange(n), rows)
+        notes[column, "missing"] += len(empty)
+        notes[column, "unseen"] += 0 if self.rest else int((at < 0).sum())
+        at[at < 0] = len(self.values) if self.rest else -1
+        if self.missing:
+            rows = np.concatenate([rows, empty])
+            at = np.concatenate([at, np.full(len(empty), len(self.values) + self.rest)])
+        rows, at = rows[at >= 0], at[at >= 0]
+        ones = np.ones(len(rows), np.float32)
+        X = sparse.csr_array((ones, (rows, at)), shape=(n, self.width))
+        X.sum_duplicates()
+        return X if self.sparse else X.toarray()
+
+
+@dataclass(frozen=True)
 class Words:
     """Encoding of a text column as a bag of words, weighted by TF-IDF; rows have norm 1."""
 
@@ -200,7 +248,7 @@ class HashedWords:
         return sparse.csr_array(hasher.transform(_texts(self.columns[0], batch, notes)))
 
 
-ColumnEncoding: TypeAlias = Numbers | Vector | Category | Words | HashedWords
+ColumnEncoding: TypeAlias = Numbers | Vector | Category | Categories | Words | HashedWords
 
 
 def lists_to_rows(column: str, values: pyarrow.Array, length: int) -> NDArray[np.float64]:
@@ -223,6 +271,21 @@ def lists_to_rows(column: str, values: pyarrow.Array, length: int) -> NDArray[np
     return x
 
 
+def split_cells(cells: pyarrow.Array, separator: str) -> tuple[NDArray[np.int64], pyarrow.Array]:
+    """Return the categories of all cells, trimmed, and the row of each; empty ones are left out."""
+    if not (pyarrow.types.is_list(cells.type) or pyarrow.types.is_large_list(cells.type)):
+        texts = cells.cast(pyarrow.string())
+        if separator.isspace():
+            cells = pyarrow.compute.utf8_split_whitespace(texts)
+        else:
+            cells = pyarrow.compute.split_pattern(texts, separator)
+    rows = pyarrow.compute.list_parent_indices(cells).to_numpy(zero_copy_only=False)
+    parts = pyarrow.compute.list_flatten(cells).cast(pyarrow.string())
+    parts = pyarrow.compute.utf8_trim_whitespace(parts)
+    given = pyarrow.compute.fill_null(pyarrow.compute.not_equal(parts, ""), False)
+    return rows[given.to_numpy(zero_copy_only=False)].astype(np.int64), parts.filter(given)
+
+
 def _doubles(values: pyarrow.Array) -> NDArray[np.float64]:
     """Return numbers as float64, with NaN for missing values."""
     return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)
@@ -237,6 +300,7 @@ _NAMES: dict[str, type[ColumnEncoding]] = {
     "numbers": Numbers,
     "vector": Vector,
     "category": Category,
+    "categories": Categories,
     "words": Words,
     "hashed words": HashedWords,
 }

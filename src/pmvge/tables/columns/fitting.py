@@ -16,6 +16,7 @@ from pmvge.tables.columns.encodings import (
     BUCKETS,
     CATEGORIES,
     WORDS,
+    Categories,
     Category,
     ColumnEncoding,
     HashedWords,
@@ -24,6 +25,7 @@ from pmvge.tables.columns.encodings import (
     Vector,
     Words,
     lists_to_rows,
+    split_cells,
 )
 from pmvge.tables.columns.recipe import Recipe, fetch_batches
 from pmvge.tables.project import Feature, ViewTable
@@ -53,6 +55,8 @@ def fit_recipe(
         try:
             if feature.kind == "category":
                 fitted.append(_fit_category(db, staged, column, feature.size or CATEGORIES))
+            elif feature.kind == "categories":
+                fitted.append(fit_categories(column, _column(db, staged, column), feature))
             elif feature.kind == "text" and feature.hashed:
                 fitted.append(HashedWords((column,), feature.size or BUCKETS))
             elif feature.kind == "text":
@@ -147,6 +151,18 @@ def fit_words(column: str, batches: Iterable[pyarrow.Array], size: int | None) -
     return Words(
         (column,), words, tuple(math.log((1 + rows) / (1 + several[w])) + 1 for w in words)
     )
+
+
+def fit_categories(column: str, batches: Iterable[pyarrow.Array], feature: Feature) -> Categories:
+    """Return the encoding of a column with several categories in a cell, most frequent first."""
+    separator, size = feature.separator or "|", feature.size or CATEGORIES
+    missing, counts = False, Counter[str]()
+    for batch in batches:
+        rows, parts = split_cells(batch, separator)
+        missing |= len(np.unique(rows)) < len(batch)
+        counts.update(parts.to_pylist())
+    kept = sorted(counts, key=lambda value: (-counts[value], value))[:size]
+    return Categories((column,), tuple(sorted(kept)), len(counts) > size, missing, separator)
 
 
 def fit_vector(
