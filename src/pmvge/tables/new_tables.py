@@ -213,7 +213,7 @@ def pair_of(tables: SavedTables, source: Any) -> Pair:
     """
     table = as_source(source)
     entries = _require_tables(tables)["links"]
-    candidates = []
+    candidates: list[Pair] = []
     for entry in entries:
         written = _as_written(source, entry)
         with connect(Path()) as db:

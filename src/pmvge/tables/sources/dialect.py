@@ -40,7 +40,7 @@ class Dialect:
     @classmethod
     def of(cls, where: str, given: Mapping[str, Any]) -> Dialect:
         """Return the dialect of options; raise TableError, which starts with ``where``."""
-        options = {
+        options: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
         }
         for key in ("encoding", "decimal"):

@@ -77,7 +77,8 @@ def _describe(db: duckdb.DuckDBPyConnection, name: str) -> dict[str, str]:
 
 def _replace_cells(column: str, kind: str, na_values: tuple[str, ...], decimal: str) -> str:
     """Return the SQL of a column with NULL for ``na_values`` and 3.5 for the cell 3,5."""
-    expression = name = quote_ident(column)
+    name = quote_ident(column)
+    expression = name
     if kind == "VARCHAR" and decimal == ",":
         is_number = f"regexp_full_match({name}, '[-+]?\\d+,\\d+')"
         expression = f"CASE WHEN {is_number} THEN replace({name}, ',', '.') ELSE {name} END"

@@ -1,0 +1,82 @@
+"""Match rates: how many values of a column are ids of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import duckdb
+
+from pmvge.errors import truncate
+from pmvge.tables.columns.casts import cast_id
+from pmvge.tables.sources.connection import fetch_all, quote_ident
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column of a staged table; ``table`` and ``name`` are for messages."""
+
+    table: str
+    name: str
+    raw: str
+    types: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return f"{self.table}.{self.name}"
+
+
+@dataclass(frozen=True)
+class Match:
+    """How many values of a column are ids of another table, and examples of both."""
+
+    column: str
+    key: str
+    rows: int  # of the column
+    present: int  # rows with a value
+    known: int  # rows with a known id
+    values: int  # distinct values
+    matched: int  # distinct values that are known ids
+    ids: int  # distinct ids
+    unknown: str | None  # a value that is no id
+    example: str | None  # an id
+
+    @property
+    def share(self) -> float:
+        """The share of known ids among the values, or among the rows if that is more."""
+        return max(
+            self.matched / self.values if self.values else 0.0,
+            self.known / self.present if self.present else 0.0,
+        )
+
+    @property
+    def overlap(self) -> float:
+        """The Jaccard index of the values and the ids: 1 if they are the same."""
+        return self.matched / max(1, self.values + self.ids - self.matched)
+
+    def __str__(self) -> str:
+        text = f"{self.column} matches {self.key} in {self.matched:,} of {self.values:,} values"
+        if self.unknown is not None:
+            text += f": {truncate(repr(self.unknown))} against {truncate(repr(self.example))}"
+        if self.present < self.rows:
+            text += f"; {self.rows - self.present:,} of {self.rows:,} are empty"
+        return text
+
+
+def match_ids(db: duckdb.DuckDBPyConnection, column: Column, key: Column) -> Match:
+    """Return the match of a column with the ids of another table, over all rows."""
+    value, known_id = (cast_id(c.name, c.types, "VARCHAR") for c in (column, key))
+    (counts,) = fetch_all(
+        db,
+        f"""WITH c AS (SELECT {value} AS id FROM {quote_ident(column.raw)}),
+        v AS (SELECT id, count(*) AS n FROM c GROUP BY id),
+        k AS (SELECT DISTINCT {known_id} AS id FROM {quote_ident(key.raw)}),
+        m AS (SELECT v.id, v.n, k.id IS NOT NULL AS is_id FROM v LEFT JOIN k ON v.id = k.id
+              WHERE v.id IS NOT NULL)
+        SELECT (SELECT count(*) FROM c), sum(n), sum(n) FILTER (is_id), count(*), count_if(is_id),
+            (SELECT count(id) FROM k), min(id) FILTER (NOT is_id), (SELECT min(id) FROM k)
+        FROM m""",
+    )
+    rows, present, known, values, matched, ids = (int(n or 0) for n in counts[:6])
+    return Match(
+        str(column), str(key), rows, present, known, values, matched, ids, counts[6], counts[7]
+    )

@@ -1,0 +1,79 @@
+"""Stage and profile the tables of a folder, and guess their ids."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+
+from pmvge.errors import TableError
+from pmvge.tables.guessing.cells import decimal_commas
+from pmvge.tables.guessing.folder import FoundTable
+from pmvge.tables.guessing.foreign_keys import Table
+from pmvge.tables.guessing.guess import guess_key
+from pmvge.tables.guessing.profile import profile_columns
+from pmvge.tables.guessing.questions import Answers, Question, UnsureError
+from pmvge.tables.sources.connection import table_errors
+from pmvge.tables.sources.files import declared_types
+from pmvge.tables.sources.source import Source
+from pmvge.tables.sources.staging import stage
+
+
+def stage_tables(
+    db: duckdb.DuckDBPyConnection, folder: Path, found: list[FoundTable], answers: Answers
+) -> tuple[list[Table], dict[str, str], list[str]]:
+    """Return the tables that can be read, reasons for the others, and notes."""
+    tables: list[Table] = []
+    skipped: dict[str, str] = {}
+    notes: list[str] = []
+    for number, given in enumerate(found):
+        source = given.source
+        try:
+            table = _stage(db, folder, f"table {number}", given.name, source)
+            if _has_decimal_commas(table, answers):
+                written = replace(source, dialect=replace(source.dialect, decimal=","))
+                table = _stage(db, folder, f"table {number} with commas", given.name, written)
+                notes.append(f"{source}: numbers with a decimal comma are read as numbers")
+        except UnsureError:
+            raise
+        except TableError as error:
+            skipped[str(source)] = str(error)
+            continue
+        if not next(iter(table.columns.values())).rows:
+            skipped[str(source)] = "no rows"
+            continue
+        if any(table.name == other.name for other in tables):
+            table.name = f"{given.name}_{number}"
+        key = answers.given(f"{source}:id", dict.fromkeys(table.columns, ""))
+        table.key = key or guess_key(table.name, table.columns)
+        tables.append(table)
+        notes += given.notes
+    return tables, skipped, notes
+
+
+def _stage(
+    db: duckdb.DuckDBPyConnection, folder: Path, raw: str, name: str, source: Source
+) -> Table:
+    types = stage(db, raw, source, folder)
+    with table_errors(str(source)):
+        columns = profile_columns(db, raw, types)
+        return Table(name, source, raw, types, columns, declared_types(source, folder))
+
+
+def _has_decimal_commas(table: Table, answers: Answers) -> bool:
+    """Return whether a table has numbers such as 3,5; ask if they could be 1,500."""
+    if table.source.path is None:
+        return False
+    found = {c: decimal_commas(p.cells) for c, p in table.columns.items() if p.cells}
+    columns = [c for c, kind in found.items() if kind is not None]
+    if not columns:
+        return False
+    choices = {",": "the comma is a decimal comma", ".": "it is not, and these values are texts"}
+    key = f"{table.source}:decimal"
+    given = answers.given(key, choices)
+    if given is None and all(found[c] == "either" for c in columns):
+        example = next(cell for cell in table.columns[columns[0]].cells if "," in cell)
+        text = f"{table.source}: column {columns[0]!r}: is {example!r} a number below 1,000?"
+        given = answers.answer(Question(key, text, choices))
+    return given in (None, ",")

@@ -1,0 +1,180 @@
+"""Guess how a text file is written: its encoding, its delimiter, and whether it has a header."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from pmvge.errors import TableError
+from pmvge.tables.sources.connection import table_errors
+from pmvge.tables.sources.dialect import DELIMITERS, Dialect
+from pmvge.tables.sources.files import CSV, RECBOLE, guess_delimiter
+
+LINES, CHARACTERS = 200, 1 << 22  # of a file that are looked at
+HEADER_WORDS = re.compile(
+    r"(^|_)(ids?|names?|users?|items?|titles?|genres?|tags?|source|target|from|to|head|tail|relation"
+    r"|src|dst|nodes?|weight|ratings?|counts?|score|value|labels?|class|category|type|date|time"
+    r"|timestamp|year|text|code|key|gender|sex|age|city|country|state|description|url|email|index"
+    r"|cited|citing|left|right|parent|child|colou?r)(_|$)"
+)
+NUMBER = re.compile(r"\s*[-+]?(\d+([.,]\d*)?|\.\d+)([eE][-+]?\d+)?\s*")
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """The dialect of a text file and its first rows; ``header`` is None if it is not clear."""
+
+    dialect: Dialect
+    rows: list[list[str]]
+    header: bool | None
+
+
+def sniff_text(path: Path) -> TextFile:
+    """Return how a text file is written; raise TableError if it is not a table.
+
+    A file whose name does not end as that of a CSV file is a table if all its first lines have the
+    same number of cells, two or more.
+    """
+    with table_errors(path.name):
+        encoding = _guess_encoding(path)
+        lines, complete = _first_lines(path, encoding)
+    if "\0" in lines:
+        raise TableError(f"{path.name}: expected a text file, got another format")
+    named_csv = path.name.lower().endswith(CSV)
+    delimiter, rows = _split(lines, complete, blanks=not path.name.lower().endswith(".csv"))
+    if delimiter is None:
+        if not named_csv:
+            raise TableError(
+                f"{path.name}: not a table: its lines do not have the same number of cells, two or "
+                "more"
+            )
+        rows = []
+    if delimiter == guess_delimiter(lines.split("\n", 1)[0]):
+        delimiter = None  # the reader guesses the same
+    return TextFile(Dialect(encoding=encoding, delimiter=delimiter), rows, guess_header(rows))
+
+
+def _open(path: Path) -> io.BufferedReader | gzip.GzipFile:
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
+
+
+def _guess_encoding(path: Path) -> str:
+    """Return "utf-8" if all of a file is UTF-8, else "latin-1", in which every byte is valid."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        with _open(path) as stream:
+            while chunk := stream.read(1 << 20):
+                decoder.decode(chunk)
+            decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "utf-8"
+
+
+def _first_lines(path: Path, encoding: str) -> tuple[str, bool]:
+    """Return the first lines of a file, and whether they are all of it."""
+    codec = "utf-8-sig" if encoding == "utf-8" else encoding
+    with _open(path) as binary, io.TextIOWrapper(binary, codec, newline="") as stream:
+        text = stream.read(CHARACTERS)
+        complete = len(text) < CHARACTERS
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if not complete:  # the last line is cut
+        text = text[: text.rfind("\n") + 1] or text
+    lines = text.split("\n")
+    return "\n".join(lines[:LINES]), complete and len(lines) <= LINES
+
+
+def _split(text: str, complete: bool, *, blanks: bool) -> tuple[str | None, list[list[str]]]:
+    """Return the delimiter that gives every row the same number of cells, and the rows.
+
+    Of several delimiters the one with the most cells is taken; a blank only if there is no other.
+    """
+    best: tuple[str | None, list[list[str]]] = (None, [])
+    for delimiter in DELIMITERS:
+        if delimiter == " " and (best[0] is not None or not blanks):
+            continue
+        try:
+            rows = _rows(text, delimiter)
+        except csv.Error:
+            continue
+        if not complete and len(rows) > 2:
+            rows = rows[:-1]  # its quotes may end in a later line
+        widths = {len(row) for row in rows}
+        if len(widths) == 1 and max(widths) > max(1, *map(len, best[1]), 1):
+            best = delimiter, rows
+    return best
+
+
+def _rows(text: str, delimiter: str) -> list[list[str]]:
+    if len(delimiter) > 1:
+        return [line.split(delimiter) for line in text.split("\n") if line]
+    return [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
+
+
+def guess_header(rows: list[list[str]]) -> bool | None:
+    """Return whether the first row has names of columns; None if it is not clear.
+
+    A number is no name, and a name is not among the values of its column. Words above numbers are
+    names. Where all cells are words, known names and the shape of the values decide.
+    """
+    if len(rows) < 2:
+        return True
+    first, columns = rows[0], [[row[at] for row in rows[1:]] for at in range(len(rows[0]))]
+    if all(RECBOLE.fullmatch(name.strip()) for name in first):
+        return True
+    if not first[0].strip() and all(name.strip() for name in first[1:]):
+        return True  # the index that pandas writes
+    numbers = [bool(NUMBER.fullmatch(name)) for name in first]
+    numeric = [_are_numbers(column) for column in columns]
+    if any(numbers):
+        if all(numbers) and len(first) > 3 and first == list(map(str, range(len(first)))):
+            return True  # the names 0, 1, 2, ... that pandas writes
+        words_above_numbers = any(
+            below and not number and name.strip()
+            for name, number, below in zip(first, numbers, numeric, strict=True)
+        )
+        return None if words_above_numbers else False
+    if any(not name.strip() for name in first):
+        return None if any(numeric) else False  # a missing name, or a missing value
+    if any(numeric):
+        return True
+    votes = Counter(vote for pair in zip(first, columns, strict=True) for vote in _votes(*pair))
+    if votes["header"] and not votes["data"]:
+        return True
+    return False if votes["data"] and not votes["header"] else None
+
+
+def _are_numbers(column: list[str]) -> bool:
+    values = [value for value in column if value.strip()]
+    return bool(values) and all(NUMBER.fullmatch(value) for value in values)
+
+
+def _votes(name: str, column: list[str]) -> set[str]:
+    """Return what speaks for a header ("header") and for a first row of data ("data")."""
+    values = [value for value in column if value.strip()]
+    votes = set()
+    if name in values:
+        votes.add("data")
+    words = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.strip())).lower()
+    if HEADER_WORDS.search(words):
+        votes.add("header")
+    shapes = {_shape(value) for value in values}
+    if len(shapes) == 1 and len(values) > 1:
+        (shape,) = shapes
+        if _shape(name) != shape:
+            votes.add("header")
+        elif "9" in shape:
+            votes.add("data")
+    return votes
+
+
+def _shape(text: str) -> str:
+    """Return the shape of a text: A9 for U00012, Aa for Berlin, a a for two words."""
+    shape = re.sub(r"\d+", "9", text.strip())
+    return re.sub(r"[^\W\d_a-z]+", "A", re.sub(r"[a-z]+", "a", shape))
