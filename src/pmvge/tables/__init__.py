@@ -2,6 +2,7 @@
 
 from pmvge.tables.columns.encodings import Notes
 from pmvge.tables.columns.saved import check_saved_tables
+from pmvge.tables.guessing.questions import Question, UnsureError
 from pmvge.tables.guessing.sketch import Sketch, sketch_project
 from pmvge.tables.new_tables import (
     link_pairs,
@@ -32,9 +33,11 @@ __all__ = [
     "LinkTable",
     "Notes",
     "Project",
+    "Question",
     "Sketch",
     "Source",
     "Tables",
+    "UnsureError",
     "ViewTable",
     "check_saved_tables",
     "features_from_parquet",

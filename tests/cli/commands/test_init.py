@@ -53,7 +53,7 @@ def test_init_as_json(tables, run, tmp_path):
     (tables / "notes.txt").write_text("Once upon a time\n")
     path = tmp_path / "new" / "of mine.toml"
     printed = json.loads(run("init", tables, "-o", path, "--json").out)
-    assert set(printed) == {"project", "guessed", "skipped"}
+    assert set(printed) == {"project", "guessed", "matches", "notes", "skipped"}
     assert printed["project"] == str(path)
     assert set(printed["guessed"]) == {"films", "users", "genre", "films,genre", "users,films"}
     assert list(printed["skipped"]) == ["notes.txt"]

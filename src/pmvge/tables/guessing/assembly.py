@@ -78,7 +78,12 @@ class Assembly:
         Raise TableError if there are no links.
         """
         referenced = {other for table in self._tables for other in table.foreign.values()}
-        orphans = [t for t in self._entities if t.name not in referenced and not t.foreign]
+        keys = {t.key for t in self._tables if t.name in referenced}
+        orphans = [  # a table with the key of another one has more columns for it
+            t
+            for t in self._entities
+            if t.name not in referenced and not t.foreign and t.key not in keys
+        ]
         finder = LinkColumns(self._db, self._keys, orphans, self._answers)
         for table in self._tables:
             if table in self._entities:
@@ -109,6 +114,9 @@ class Assembly:
             self.skipped[str(self.views.pop(view).source)] = "no link table refers to it"
             self.reasons.pop(view)
             self.unused.pop(view, None)
+        used = [view.source for view in self.views.values()]
+        used += [table.source for table in self.links.values()]
+        self.notes += [n for t in self._tables if t.source in used for n in t.notes]
         self.notes += [note for view in self.views for note in self._notes.get(view, ())]
 
     def _is_entity(self, table: Table, referenced: set[str], damage: dict[str, str]) -> bool:

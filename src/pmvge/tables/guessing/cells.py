@@ -29,6 +29,13 @@ def is_code(column: str, padded: bool) -> bool:
     return padded or bool(CODE_NAMES.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column)))
 
 
+def are_codes(cells: Sequence[str]) -> bool:
+    """Return whether cells are short, without blanks, and most have a digit: 85711, T8H1N."""
+    if not cells or any(len(cell) > 12 or re.search(r"\s", cell.strip()) for cell in cells):
+        return False
+    return sum(any(map(str.isdigit, cell)) for cell in cells) >= 0.8 * len(cells)
+
+
 def are_urls(cells: Sequence[str]) -> bool:
     """Return whether all cells are web addresses."""
     return bool(cells) and all(URL.fullmatch(cell.strip()) for cell in cells)

@@ -67,7 +67,7 @@ def find_tables(folder: Path, answers: Answers) -> tuple[list[FoundTable], dict[
             else:
                 texts[path] = sniff_text(path)
         except TableError as error:
-            skipped[path.name] = str(error)
+            skipped[path.name] = str(error).removeprefix(f"{path.name}: ")
     headless = {
         path: text for path, text in texts.items() if not _has_header(path.name, text, answers)
     }

@@ -23,6 +23,7 @@ from pmvge.tables.sources.source import Source
 MAX_COLUMNS = 40  # leading columns that are tested for ids of other tables
 TRUSTED = 0.5  # match rate from which a name is trusted
 CERTAIN = 0.9  # match rate from which texts are ids of a table without a name that says so
+SAME = 0.8  # overlap from which a column of integers holds the ids of a table
 NO_VIEW = "none"
 
 
@@ -36,6 +37,7 @@ class Table:
     types: Mapping[str, str]
     columns: Mapping[str, Profile]
     declared: Mapping[str, str]
+    notes: tuple[str, ...] = ()  # on how its file is written
     key: str | None = None
     foreign: dict[str, str] = field(default_factory=dict)  # column -> table whose ids it holds
 
@@ -53,6 +55,10 @@ class Candidate:
     match: Match
 
 
+class _NotSure(Exception):
+    """A question has to wait until the clear cases are decided."""
+
+
 class ForeignKeys:
     """The search for columns that hold ids of other tables; ``matches`` are those it has found."""
 
@@ -62,8 +68,24 @@ class ForeignKeys:
         self._db, self._tables, self._answers = db, tables, answers
         self.matches: dict[tuple[str, str], Match] = {}  # (table, column) -> match
         self.denied: set[tuple[str, str]] = set()  # (table, column) that hold no ids of a table
+        self._may_ask = False
 
-    def find(self, table: Table) -> dict[str, str]:
+    def find_all(self) -> None:
+        """Set the foreign keys of all tables: clear cases first, then those that need a question.
+
+        A table with the columns of one that is clear has the same foreign keys.
+        """
+        unclear = []
+        for table in self._tables:
+            try:
+                table.foreign = self._find(table)
+            except _NotSure:
+                unclear.append(table)
+        self._may_ask = True
+        for table in unclear:
+            table.foreign = self._find(table)
+
+    def _find(self, table: Table) -> dict[str, str]:
         """Return the columns that hold ids of other tables.
 
         Columns that are named after a table, or like its id, are tested first. If fewer than two
@@ -159,6 +181,7 @@ class ForeignKeys:
     def _choose_unnamed(self, table: Table, column: str, candidates: list[Candidate]) -> str | None:
         """Return the table whose ids are the values of a column, if that is clear."""
         number = table.columns[column].kind in ("integer", "number")
+        number = number and any(_is_dense(c.table) for c in candidates)
         candidates = sorted(candidates, key=lambda c: (-c.match.overlap, -c.match.share))
         likely = [c for c in candidates if c.match.share > CERTAIN]
         if not likely:
@@ -170,14 +193,20 @@ class ForeignKeys:
             return self._ask(table, column, likely)
         # Integers from 1 are among the ids of every larger table: the sets must be the same.
         first, others = likely[0], likely[1:]
-        same = first.match.overlap >= CERTAIN
         if first.table is table:
             return self._accept(table, column, first)
-        if same and all(c.match.overlap < 0.8 * first.match.overlap for c in others):
+        if first.match.overlap >= SAME and all(
+            c.match.overlap < SAME * first.match.overlap for c in others
+        ):
             return self._accept(table, column, first)
         initials = [c for c in likely if _has_initial(column, c.table)]
         if len(initials) == 1 and initials[0].match.share >= 0.99:
             return self._accept(table, column, initials[0])
+        for other in self._tables:  # another part of the same data
+            if other is not table and list(other.columns) == list(table.columns):
+                for candidate in likely:
+                    if other.foreign.get(column) == candidate.table.name:
+                        return self._accept(table, column, candidate)
         return self._ask(table, column, likely)
 
     def _accept(self, table: Table, column: str, candidate: Candidate) -> str:
@@ -186,6 +215,8 @@ class ForeignKeys:
 
     def _ask(self, table: Table, column: str, candidates: list[Candidate]) -> str | None:
         """Ask which table's ids a column holds."""
+        if not self._may_ask:
+            raise _NotSure
         choices = {
             c.table.name: f"it holds ids of {c.table.name}" for c in candidates if c.match.matched
         }
@@ -209,15 +240,27 @@ class ForeignKeys:
         if (table.name, column) in self.denied:
             return None
         number = table.columns[column].kind == "integer"
+        # Integers of a column named user_id may be ids of a table of users, not of films.
+        names_another = number and re.fullmatch(r"\w{3,}id", _plain(column)) is not None
         candidates = []
         for other in self._tables:
-            if other.key is None or other is table:
+            taken = other.name in table.foreign.values() and (number or KEY_NAMES.search(column))
+            if other.key is None or other is table or taken:
                 continue
             match = match_ids(self._db, table.column(column), other.column(other.key))
             as_many = other in orphans and 0.2 * match.ids <= match.values <= 5 * match.ids
-            if as_many or match.share >= (0.3 if number else 0.1):
+            some = match.share >= (0.3 if number else 0.1)
+            if as_many or (some and not names_another):
                 candidates.append(Candidate(other, False, match))
         return self._ask(table, column, candidates) if candidates else None
+
+
+def _is_dense(table: Table) -> bool:
+    """Return whether ids are integers with few gaps, so that other integers are among them."""
+    key = table.columns[str(table.key)]
+    if key.minimum is None or key.maximum is None:
+        return False
+    return key.distinct > 0.2 * (key.maximum - key.minimum + 1)
 
 
 def _plain(name: str) -> str:

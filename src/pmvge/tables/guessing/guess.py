@@ -13,7 +13,7 @@ import duckdb
 from pmvge.errors import TableError
 from pmvge.graph import Pair
 from pmvge.tables.columns.casts import check_column
-from pmvge.tables.guessing.cells import are_urls, guess_separator, is_code, recur, split
+from pmvge.tables.guessing.cells import are_codes, are_urls, guess_separator, is_code, recur, split
 from pmvge.tables.guessing.profile import Profile, profile_columns, share_of_ids
 from pmvge.tables.project import Feature, LinkTable, Project, ViewTable
 from pmvge.tables.sources.connection import table_errors
@@ -252,7 +252,8 @@ def guess_feature(column: str, profile: Profile, declared: str | None = None) ->
         return Feature("categories", separator=separator)
     if not profile.has_words:  # single letters
         return Feature("category") if 0 < profile.distinct <= MAX_CATEGORIES else "has no words"
-    if profile.kind == "word" and (few or profile.distinct <= 2):
+    is_category = few or profile.distinct <= 2 or (are_codes(profile.cells) and not profile.unique)
+    if profile.kind == "word" and is_category:
         return Feature("category")
     return "is named like an id" if profile.kind == "word" and is_key_name else Feature("text")
 

@@ -46,7 +46,7 @@ def sketch_project(
     decisions = Answers(answers, ask)
     with connect(path) as db:
         found, skipped = find_tables(path, decisions)
-        tables, not_read, notes = stage_tables(db, path, found, decisions)
+        tables, not_read = stage_tables(db, path, found, decisions)
         skipped |= not_read
         if not tables:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in list(skipped.items())[:5])
@@ -55,9 +55,8 @@ def sketch_project(
                 + (f" ({reasons})" if reasons else "")
             )
         keys = ForeignKeys(db, tables, decisions)
-        for table in tables:
-            with table_errors(str(table.source)):
-                table.foreign = keys.find(table)
+        with table_errors(str(path)):
+            keys.find_all()
         for table in tables:
             if table.key in table.foreign:  # distinct, but ids of another table: (movie, genre)
                 if len(table.foreign) > 1:
@@ -73,6 +72,6 @@ def sketch_project(
         assembly.reasons,
         skipped | assembly.skipped,
         tuple(str(match) for match in keys.matches.values()),
-        (*notes, *assembly.notes),
+        tuple(assembly.notes),
         assembly.unused,
     )

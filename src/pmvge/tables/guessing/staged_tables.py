@@ -22,23 +22,22 @@ from pmvge.tables.sources.staging import stage
 
 def stage_tables(
     db: duckdb.DuckDBPyConnection, folder: Path, found: list[FoundTable], answers: Answers
-) -> tuple[list[Table], dict[str, str], list[str]]:
-    """Return the tables that can be read, reasons for the others, and notes."""
+) -> tuple[list[Table], dict[str, str]]:
+    """Return the tables that can be read, and the reasons for the others."""
     tables: list[Table] = []
     skipped: dict[str, str] = {}
-    notes: list[str] = []
     for number, given in enumerate(found):
-        source = given.source
+        source, notes = given.source, given.notes
         try:
             table = _stage(db, folder, f"table {number}", given.name, source)
             if _has_decimal_commas(table, answers):
                 written = replace(source, dialect=replace(source.dialect, decimal=","))
                 table = _stage(db, folder, f"table {number} with commas", given.name, written)
-                notes.append(f"{source}: numbers with a decimal comma are read as numbers")
+                notes += (f"{source} has numbers with a decimal comma",)
         except UnsureError:
             raise
         except TableError as error:
-            skipped[str(source)] = str(error)
+            skipped[str(source)] = str(error).removeprefix(f"{source}: ")
             continue
         if not next(iter(table.columns.values())).rows:
             skipped[str(source)] = "no rows"
@@ -47,9 +46,9 @@ def stage_tables(
             table.name = f"{given.name}_{number}"
         key = answers.given(f"{source}:id", dict.fromkeys(table.columns, ""))
         table.key = key or guess_key(table.name, table.columns)
+        table.notes = notes
         tables.append(table)
-        notes += given.notes
-    return tables, skipped, notes
+    return tables, skipped
 
 
 def _stage(
