@@ -10,14 +10,17 @@ import duckdb
 from pmvge.errors import TableError, short
 from pmvge.graph import Pair
 from pmvge.tables.columns.casts import cast_id
+from pmvge.tables.guessing.cells import is_code
 from pmvge.tables.guessing.foreign_keys import ForeignKeys, Table
 from pmvge.tables.guessing.guess import guess_features, guess_view, weight_columns
 from pmvge.tables.guessing.link_columns import LinkColumns
 from pmvge.tables.guessing.questions import Answers, Question
+from pmvge.tables.guessing.text_files import NUMBER
 from pmvge.tables.project import LinkTable, ViewTable
 from pmvge.tables.sources.connection import fetch_all, quote_ident, table_errors
 
 NO_WEIGHT = "none"
+MOSTLY_NUMBERS = 0.8  # share of numbers from which the other values may be errors
 
 
 class Assembly:
@@ -171,6 +174,18 @@ class Assembly:
             listed = ", ".join(map(short, names[:5])) + (", ..." if len(names) > 5 else "")
             what = "column" if len(names) == 1 else f"{len(names):,} columns, each of which"
             notes.append(f"{table.source}: left out {what} {listed}: {reason}")
+        for column, p in columns.items():
+            if p.kind in ("word", "text") and MOSTLY_NUMBERS * p.present <= p.numbers < p.present:
+                kind = (
+                    view.features[column].kind if view.features and column in view.features else ""
+                )
+                if kind and not is_code(column, p.padded) and column not in table.declared:
+                    other = next(c for c in p.cells if not NUMBER.fullmatch(c))
+                    notes.append(
+                        f"{table.source}: column {column!r} is {kind}: {p.numbers:,} of "
+                        f"{p.present:,} values are numbers, but not {short(other)}; if these are "
+                        'errors, set its kind to numeric and on_error = "missing"'
+                    )
         return notes
 
     def _add(self, table: Table, columns: Pair, pair: Pair) -> None:

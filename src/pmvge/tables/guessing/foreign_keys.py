@@ -133,7 +133,9 @@ class ForeignKeys:
         for other in self._tables:
             if other.key is None or (other is table and is_key):
                 continue
-            after = is_named_after(column, other.name)
+            # Names that were taken from the name of the file are less sure than the values.
+            in_header = not isinstance(table.source.dialect.header, tuple)
+            after = in_header and is_named_after(column, other.name)
             equal = _plain(column) == _plain(other.key) and not _is_generic(other.key)
             if is_key and (is_named_after(column, table.name) or not after):
                 continue
@@ -156,6 +158,8 @@ class ForeignKeys:
             return False
         if not number:
             return True
+        if _names_an_entity(column):
+            return False
         # Small integers occur among the ids of any table: there must be many distinct ones, and
         # the table must have no id, else they may be ages.
         enough = max(20, 0.1 * other.columns[str(other.key)].distinct)
@@ -207,21 +211,27 @@ class ForeignKeys:
                 for candidate in likely:
                     if other.foreign.get(column) == candidate.table.name:
                         return self._accept(table, column, candidate)
-        return self._ask(table, column, likely)
+        return self._ask(table, column, likely, candidates)
 
     def _accept(self, table: Table, column: str, candidate: Candidate) -> str:
         self.matches[table.name, column] = candidate.match
         return candidate.table.name
 
-    def _ask(self, table: Table, column: str, candidates: list[Candidate]) -> str | None:
-        """Ask which table's ids a column holds."""
+    def _ask(
+        self,
+        table: Table,
+        column: str,
+        candidates: list[Candidate],
+        compared: list[Candidate] | None = None,
+    ) -> str | None:
+        """Ask which table's ids a column holds; ``compared`` are all that it was compared with."""
         if not self._may_ask:
             raise _NotSure
         choices = {
             c.table.name: f"it holds ids of {c.table.name}" for c in candidates if c.match.matched
         }
         choices[NO_VIEW] = "it holds none of these ids; they are of a view without a table, if any"
-        rates = "; ".join(str(c.match) for c in candidates)
+        rates = "; ".join(str(c.match) for c in (compared or candidates)[:4])
         text = f"{table.source}: whose ids does column {column!r} hold? {rates}"
         if not candidates[0].match.matched:
             text += ". To link the two, write the ids in the same way in both files"
@@ -240,8 +250,7 @@ class ForeignKeys:
         if (table.name, column) in self.denied:
             return None
         number = table.columns[column].kind == "integer"
-        # Integers of a column named user_id may be ids of a table of users, not of films.
-        names_another = number and re.fullmatch(r"\w{3,}id", _plain(column)) is not None
+        names_another = number and _names_an_entity(column)
         candidates = []
         for other in self._tables:
             taken = other.name in table.foreign.values() and (number or KEY_NAMES.search(column))
@@ -273,6 +282,11 @@ def _is_generic(name: str) -> bool:
     return _plain(name) in ("id", "key", "index", "name", "code", "uuid") or bool(
         GENERIC_NAMES.fullmatch(name)
     )
+
+
+def _names_an_entity(column: str) -> bool:
+    """Return whether a name says what its ids identify: user_id, but not uid."""
+    return bool(KEY_NAMES.search(column)) and len(_plain(column)) >= 5
 
 
 def _has_initial(column: str, table: Table) -> bool:

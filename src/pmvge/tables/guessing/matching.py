@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import duckdb
 
 from pmvge.errors import truncate
-from pmvge.tables.columns.casts import cast_id
+from pmvge.tables.columns.casts import cast_id, id_type
 from pmvge.tables.sources.connection import fetch_all, quote_ident
 
 
@@ -63,17 +63,23 @@ class Match:
 
 
 def match_ids(db: duckdb.DuckDBPyConnection, column: Column, key: Column) -> Match:
-    """Return the match of a column with the ids of another table, over all rows."""
-    value, known_id = (cast_id(c.name, c.types, "VARCHAR") for c in (column, key))
+    """Return the match of a column with the ids of another table, over all rows.
+
+    Ids are compared as when links are read: as integers if all ids of the table are integers.
+    """
+    kind = id_type(db, [(key.raw, key.name, key.types)])
+    value, known_id = (cast_id(c.name, c.types, kind) for c in (column, key))
+    text = cast_id(column.name, column.types, "VARCHAR")
     (counts,) = fetch_all(
         db,
-        f"""WITH c AS (SELECT {value} AS id FROM {quote_ident(column.raw)}),
-        v AS (SELECT id, count(*) AS n FROM c GROUP BY id),
+        f"""WITH c AS (SELECT {value} AS id, {text} AS cell FROM {quote_ident(column.raw)}),
+        v AS (SELECT cell, any_value(id) AS id, count(*) AS n FROM c GROUP BY cell),
         k AS (SELECT DISTINCT {known_id} AS id FROM {quote_ident(key.raw)}),
-        m AS (SELECT v.id, v.n, k.id IS NOT NULL AS is_id FROM v LEFT JOIN k ON v.id = k.id
-              WHERE v.id IS NOT NULL)
+        m AS (SELECT cell, n, k.id IS NOT NULL AS is_id FROM v LEFT JOIN k ON v.id = k.id
+              WHERE cell IS NOT NULL)
         SELECT (SELECT count(*) FROM c), sum(n), sum(n) FILTER (is_id), count(*), count_if(is_id),
-            (SELECT count(id) FROM k), min(id) FILTER (NOT is_id), (SELECT min(id) FROM k)
+            (SELECT count(id) FROM k), min(cell) FILTER (NOT is_id),
+            (SELECT CAST(min(id) AS VARCHAR) FROM k)
         FROM m""",
     )
     rows, present, known, values, matched, ids = (int(n or 0) for n in counts[:6])

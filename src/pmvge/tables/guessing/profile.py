@@ -35,6 +35,7 @@ class Profile:
     has_words: bool = True  # whether a value has a word of two letters or more
     maximum: float | None = None  # of numbers
     padded: bool = False  # whether a number starts with a zero, such as 02139
+    numbers: int = 0  # values that are numbers
     cells: tuple[str, ...] = ()  # the first values of a column of words or text
 
     @property
@@ -211,6 +212,7 @@ def _profile(
         has_words > 0,
         maximum,
         padded > 0,
+        numbers,
     )
 
 

@@ -57,7 +57,10 @@ def sketch_project(
         keys = ForeignKeys(db, tables, decisions)
         with table_errors(str(path)):
             keys.find_all()
+        referenced = {other for table in tables for other in table.foreign.values()}
         for table in tables:
+            if table.key == "index" and table.name not in referenced:  # row numbers
+                table.key = None
             if table.key in table.foreign:  # distinct, but ids of another table: (movie, genre)
                 if len(table.foreign) > 1:
                     table.key = None

@@ -14,10 +14,13 @@ from pmvge.tables.guessing.foreign_keys import Table
 from pmvge.tables.guessing.guess import guess_key
 from pmvge.tables.guessing.profile import profile_columns
 from pmvge.tables.guessing.questions import Answers, Question, UnsureError
+from pmvge.tables.guessing.text_files import NUMBER
 from pmvge.tables.sources.connection import table_errors
 from pmvge.tables.sources.files import declared_types
 from pmvge.tables.sources.source import Source
 from pmvge.tables.sources.staging import stage
+
+MOSTLY = 0.8  # share of numbers in a column whose other values are missing
 
 
 def stage_tables(
@@ -30,10 +33,17 @@ def stage_tables(
         source, notes = given.source, given.notes
         try:
             table = _stage(db, folder, f"table {number}", given.name, source)
+            dialect = source.dialect
             if _has_decimal_commas(table, answers):
-                written = replace(source, dialect=replace(source.dialect, decimal=","))
-                table = _stage(db, folder, f"table {number} with commas", given.name, written)
+                dialect = replace(dialect, decimal=",")
                 notes += (f"{source} has numbers with a decimal comma",)
+            if words := _missing_words(table):
+                dialect = replace(dialect, na_values=words)
+                listed = ", ".join(map(repr, words))
+                notes += (f"{source}: {listed} among numbers are missing values (na_values)",)
+            if dialect != source.dialect:
+                written = replace(source, dialect=dialect)
+                table = _stage(db, folder, f"table {number} as written", given.name, written)
         except UnsureError:
             raise
         except TableError as error:
@@ -76,3 +86,14 @@ def _has_decimal_commas(table: Table, answers: Answers) -> bool:
         text = f"{table.source}: column {columns[0]!r}: is {example!r} a number below 1,000?"
         given = answers.answer(Question(key, text, choices))
     return given in (None, ",")
+
+
+def _missing_words(table: Table) -> tuple[str, ...]:
+    """Return words without digits, at most three, in columns of which most values are numbers."""
+    words: dict[str, None] = {}
+    for column, profile in table.columns.items():
+        if profile.numbers >= MOSTLY * profile.present > 0 and column not in table.declared:
+            others = {cell: None for cell in profile.cells if not NUMBER.fullmatch(cell)}
+            if len(others) <= 3 and not any(map(str.isdigit, "".join(others))):
+                words |= others
+    return tuple(words)
