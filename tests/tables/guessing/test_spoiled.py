@@ -384,12 +384,46 @@ def two_numbers(data: Data) -> None:
     data.weight = "p"
 
 
+def joined_columns(data: Data) -> None:
+    """Add properties of users to the ratings: ages are among the ids of any table."""
+    n = len(data.ratings)
+    data.ratings["user_age"] = RNG.integers(15, 70, n).astype(str)
+    data.ratings["user_name"] = [f"Mr. {chr(65 + row % 26)}" for row in range(n)]
+
+
+def another_number(data: Data) -> None:
+    """Add sessions, integers from 1, to ratings whose column of items has no name."""
+    data.ratings["session"] = RNG.integers(1, 180, len(data.ratings)).astype(str)
+    rename(data, data.user_ref, "q")
+
+
+def shared_key(data: Data) -> None:
+    """Call the id of users uid, in both tables, beside another column of distinct values."""
+    data.tables["users"] = data.users.rename(columns={"user_id": "uid"})
+    data.users.insert(0, "mail", [f"m{n}@example.org" for n in range(len(data.users))])
+    data.user_key = "uid"
+    rename(data, "uid", data.item_ref)
+
+
+def missing_value_in_the_first_row(data: Data) -> None:
+    data.headless = {"users"}
+    data.users.loc[0, data.number] = "NA"
+
+
+def decimal_commas_everywhere(data: Data) -> None:
+    """Write a file without a header, separated by semicolons, in which commas are regular, too."""
+    data.users[data.number] = [f"{n},5" for n in data.users[data.number]]
+    data.tables["users"] = data.users[["user_id", data.number]]
+    data.headless, data.delimiter = {"users"}, ";"
+
+
 RIGHT = [
     nothing, duplicate_users, duplicate_items_that_differ, unknown_users, empty_users_in_ratings,
     empty_ids_of_users, no_headers, decimal_comma, decimal_comma_of_weights, semicolons,
     latin_1_tabs, useless_columns, reversed_columns, weight_first, pandas_index, plain_ids, quotes,
     windows, float_ids, other_files, no_users, unknown_numbers, one_bad_number, renamed,
     renamed_to_nothing, ratings_without_a_header, padded_ids,
+    joined_columns, shared_key, decimal_commas_everywhere,
 ]  # fmt: skip
 ASKS = {  # answers, by the question's key; {items} is the table of items
     users_with_a_prefix: {"ratings.csv:user_id": "none"},
@@ -397,11 +431,14 @@ ASKS = {  # answers, by the question's key; {items} is the table of items
     users_written_in_another_way: {"ratings.csv:user_id": "none"},
     negative_weights: {"ratings.csv:weight": "none"},
     two_numbers: {"ratings.csv:weight": "p"},
+    missing_value_in_the_first_row: {"users.csv:header": "no"},
 }
 VARIANTS = [(name, spoil, {}) for name in DATA for spoil in RIGHT]
 VARIANTS += [(name, spoil, answers) for name in DATA for spoil, answers in ASKS.items()]
 VARIANTS += [
     ("films", half_of_the_ids_and_renamed, {}),
+    ("films", another_number, {}),
+    ("movielens", another_number, {"ratings.csv:session": "none"}),
     ("films", unknown_items_and_renamed, {"ratings.csv:iid": "films"}),
     (
         "movielens",

@@ -13,7 +13,7 @@ from pmvge.tables.guessing.guess import (
     KEY_NAMES,
     TIME_NAMES,
     WEIGHT_NAMES,
-    is_named_after,
+    holds_ids_of,
 )
 from pmvge.tables.guessing.matching import Column, Match, match_ids
 from pmvge.tables.guessing.profile import Profile
@@ -105,13 +105,32 @@ class ForeignKeys:
             candidates = self._candidates(table, column, named=True)
             if candidates and (view := self._choose_named(table, column, candidates)):
                 found[column] = view
+        unnamed: list[str] = []
         if len(found) < 2:
             for column in rest:
                 if column not in found and (table.name, column) not in self.denied:
                     candidates = self._candidates(table, column, named=False)
                     if candidates and (view := self._choose_unnamed(table, column, candidates)):
                         found[column] = view
+                        unnamed.append(column)
+        self._check_distinct(table, found, unnamed)
         return found
+
+    def _check_distinct(self, table: Table, found: dict[str, str], unnamed: list[str]) -> None:
+        """Ask about columns that hold ids of the same table, if they are more than two ends.
+
+        The one that is named after the table, or else whose values are most similar, is sure.
+        """
+        if len(found) < 3:
+            return
+        sure = {view for column, view in found.items() if column not in unnamed}
+        for column in sorted(unnamed, key=lambda c: -self.matches[table.name, c].overlap):
+            (other,) = (other for other in self._tables if other.name == found[column])
+            match = self.matches[table.name, column]
+            if other.name not in sure or other is table:
+                sure.add(other.name)
+            elif self._ask(table, column, [Candidate(other, False, match)]) is None:
+                del found[column], self.matches[table.name, column]
 
     def _given(self, table: Table, column: str) -> dict[str, str]:
         """Return the answer that was given in advance for a column."""
@@ -135,9 +154,9 @@ class ForeignKeys:
                 continue
             # Names that were taken from the name of the file are less sure than the values.
             in_header = not isinstance(table.source.dialect.header, tuple)
-            after = in_header and is_named_after(column, other.name)
+            after = in_header and holds_ids_of(column, other.name)
             equal = _plain(column) == _plain(other.key) and not _is_generic(other.key)
-            if is_key and (is_named_after(column, table.name) or not after):
+            if is_key and (holds_ids_of(column, table.name) or not after):
                 continue
             if other is table:
                 after = equal = False
@@ -171,7 +190,7 @@ class ForeignKeys:
             candidates,
             key=lambda c: (
                 c.match.share >= TRUSTED,
-                is_named_after(column, c.table.name),
+                holds_ids_of(column, c.table.name),
                 c.match.share,
             ),
         )

@@ -25,6 +25,11 @@ WEIGHT_NAMES = ("weight", "rating", "ratings", "stars", "count", "counts", "scor
                 "strength", "times", "quantity", "qty", "amount", "n", "frequency", "freq", "plays",
                 "playcount", "clicks", "visits", "purchases")  # fmt: skip
 KEY_NAMES = re.compile(r"(_|^)id$|Id$|ID$")
+# Words beside the name of the view in the name of a column of its ids, as in from_user_id.
+ID_WORDS = frozenset(
+    {"id", "ids", "key", "code", "uuid", "no", "nr", "number", "from", "to", "source", "target"}
+    | {"src", "dst", "left", "right", "parent", "child", "other", "first", "second", "1", "2", ""}
+)
 TIME_NAMES = re.compile(r"time|date|year|month|day|_at$", re.IGNORECASE)
 MIN_BAG_COLUMNS = 100  # numeric columns, mostly zeros, that are treated as a bag of words
 MIN_NUMBERED = 10  # columns w0, w1, ... that are treated as one group
@@ -52,6 +57,15 @@ def is_named_after(column: str, view: str) -> bool:
     """Return whether a column is named after a view: user, user_id, userId or id_user of users."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).lower()
     return words == view.lower() or not singulars(view).isdisjoint(re.split(r"[\W_]+", words))
+
+
+def holds_ids_of(column: str, view: str) -> bool:
+    """Return whether a name says that a column holds ids of a view: user_id, but not user_age."""
+    words = re.split(r"[\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).lower())
+    name = "_".join(word for word in words if word not in ID_WORDS)
+    return column.lower() == view.lower() or name in {
+        re.sub(r"[\W_]+", "_", single) for single in singulars(view)
+    }
 
 
 def complete_project(

@@ -10,8 +10,8 @@ import duckdb
 from pmvge.errors import TableError
 from pmvge.tables.guessing.cells import decimal_commas
 from pmvge.tables.guessing.folder import FoundTable
-from pmvge.tables.guessing.foreign_keys import Table
-from pmvge.tables.guessing.guess import guess_key
+from pmvge.tables.guessing.foreign_keys import MAX_COLUMNS, Table
+from pmvge.tables.guessing.guess import GENERIC_NAMES, TIME_NAMES, guess_key, id_by_name
 from pmvge.tables.guessing.profile import profile_columns
 from pmvge.tables.guessing.questions import Answers, Question, UnsureError
 from pmvge.tables.guessing.text_files import NUMBER
@@ -54,11 +54,32 @@ def stage_tables(
             continue
         if any(table.name == other.name for other in tables):
             table.name = f"{given.name}_{number}"
-        key = answers.given(f"{source}:id", dict.fromkeys(table.columns, ""))
-        table.key = key or guess_key(table.name, table.columns)
         table.notes = notes
         tables.append(table)
+    for table in tables:
+        key = answers.given(f"{table.source}:id", dict.fromkeys(table.columns, ""))
+        others = [other for other in tables if other is not table]
+        table.key = key or _shared_key(table, others) or guess_key(table.name, table.columns)
     return tables, skipped
+
+
+def _shared_key(table: Table, others: list[Table]) -> str | None:
+    """Return the only column of distinct values whose name occurs in another table with repeats."""
+    if id_by_name(table.name, table.columns) is not None:
+        return None
+    shared = [
+        column
+        for column, profile in list(table.columns.items())[:MAX_COLUMNS]
+        if profile.nearly_unique(0.9)
+        and not TIME_NAMES.search(column)
+        and not GENERIC_NAMES.fullmatch(column)
+        and column != "index"
+        and any(
+            column in other.columns and not other.columns[column].nearly_unique(0.9)
+            for other in others
+        )
+    ]
+    return shared[0] if len(shared) == 1 else None
 
 
 def _stage(

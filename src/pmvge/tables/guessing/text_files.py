@@ -14,7 +14,7 @@ from pathlib import Path
 from pmvge.errors import TableError
 from pmvge.tables.sources.connection import table_errors
 from pmvge.tables.sources.dialect import DELIMITERS, Dialect
-from pmvge.tables.sources.files import CSV, RECBOLE, guess_delimiter
+from pmvge.tables.sources.files import CSV, NULLS, RECBOLE, guess_delimiter
 
 LINES, CHARACTERS = 200, 1 << 22  # of a file that are looked at
 HEADER_WORDS = re.compile(
@@ -105,10 +105,17 @@ def _split(text: str, complete: bool, *, blanks: bool) -> tuple[str | None, list
             continue
         if not complete and len(rows) > 2:
             rows = rows[:-1]  # its quotes may end in a later line
-        widths = {len(row) for row in rows}
-        if len(widths) == 1 and max(widths) > max(1, *map(len, best[1]), 1):
+        if len({len(row) for row in rows}) != 1:
+            continue
+        more = len(rows[0]) > max(1, *map(len, best[1]), 1)
+        if more or (delimiter == ";" and best[0] == "," and _has_commas(rows)):
             best = delimiter, rows
     return best
+
+
+def _has_commas(rows: list[list[str]]) -> bool:
+    """Return whether commas in the cells are decimal commas only."""
+    return all(NUMBER.fullmatch(cell) for row in rows for cell in row if "," in cell)
 
 
 def _rows(text: str, delimiter: str) -> list[list[str]]:
@@ -140,14 +147,12 @@ def guess_header(rows: list[list[str]]) -> bool | None:
             for name, number, below in zip(first, numbers, numeric, strict=True)
         )
         return None if words_above_numbers else False
-    if any(not name.strip() for name in first):
+    if any(name.strip() in NULLS or not re.search(r"[^\W\d_]", name) for name in first):
         return None if any(numeric) else False  # a missing name, or a missing value
-    if any(numeric):
-        return True
     votes = Counter(vote for pair in zip(first, columns, strict=True) for vote in _votes(*pair))
-    if votes["header"] and not votes["data"]:
+    if (any(numeric) or votes["header"]) and not votes["data"]:
         return True
-    return False if votes["data"] and not votes["header"] else None
+    return False if votes["data"] and not any(numeric) and not votes["header"] else None
 
 
 def _are_numbers(column: list[str]) -> bool:
