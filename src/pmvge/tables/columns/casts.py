@@ -71,6 +71,8 @@ def cast(column: str, kind: str, types: Mapping[str, str]) -> str:
         return f"CAST({name} AS VARCHAR[])"
     if kind == "category" and types[column].startswith(_FRACTIONAL):  # 1.0 in pandas is 1 in CSV
         return cast_id(column, types, "VARCHAR")
+    if kind == "numeric" and types[column] in _INTEGERS:
+        return name  # narrower than DOUBLE; the encoding casts it
     if kind == "date" and types[column] in ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"):
         return f"epoch({name}) / 86400"
     if kind == "vector" and re.fullmatch(r"FLOAT\[\d*\]", types[column]):
@@ -154,13 +156,14 @@ def select_typed(
 ) -> Iterator[str]:
     """Yield the SQL that selects ``others`` and each column, cast, as ``feature NAME``.
 
-    More than ``MAX_COLUMNS`` columns are cast in parts, in temporary tables that are joined by
-    position. They exist inside the context only.
+    If more than ``MAX_COLUMNS`` columns need a cast, they are cast in parts, in temporary tables
+    that are joined by position. They exist inside the context only.
     """
     columns = others + [
         f"{cast(c, kind, types)} AS {quote_ident(f'feature {c}')}" for c, kind in kinds.items()
     ]
-    if len(columns) <= MAX_COLUMNS:
+    plain = sum(cast(c, kind, types) == quote_ident(c) for c, kind in kinds.items())
+    if len(columns) - plain <= MAX_COLUMNS:
         yield f"SELECT {', '.join(columns)} FROM {quote_ident(raw)}"
         return
     rows = quote_ident(f"rows of {raw}")  # reads files once instead of once per part

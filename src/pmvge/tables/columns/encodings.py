@@ -7,7 +7,7 @@ once, to the training table, and holds plain data: means, categories, words.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
@@ -78,7 +78,7 @@ class Numbers:
     def encode(self, batch: Mapping[str, pyarrow.Array], notes: Notes) -> Matrix:
         """Return features (rows, width), the missing-value indicators last."""
         fill, shift, scale, indicated = self._arrays
-        x = np.column_stack([_doubles(batch[column]) for column in self.columns])
+        x = stack_numbers(batch[column] for column in self.columns)
         empty = np.isnan(x)
         for column, count in zip(self.columns, empty.sum(axis=0).tolist(), strict=True):
             notes[column, "missing"] += count
@@ -284,6 +284,11 @@ def split_cells(cells: pyarrow.Array, separator: str) -> tuple[NDArray[np.int64]
     parts = pyarrow.compute.utf8_trim_whitespace(parts)
     given = pyarrow.compute.fill_null(pyarrow.compute.not_equal(parts, ""), False)
     return rows[given.to_numpy(zero_copy_only=False)].astype(np.int64), parts.filter(given)
+
+
+def stack_numbers(columns: Iterable[pyarrow.Array]) -> NDArray[np.float64]:
+    """Return columns of numbers as a matrix, with NaN for missing values."""
+    return np.column_stack([_doubles(column) for column in columns])
 
 
 def _doubles(values: pyarrow.Array) -> NDArray[np.float64]:

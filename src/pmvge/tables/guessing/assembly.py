@@ -38,6 +38,7 @@ class Assembly:
         self.links: dict[Pair, LinkTable] = {}
         self.reasons: dict[str, str] = {}
         self.skipped: dict[str, str] = {}
+        self.matches: list[str] = []
         self.notes: list[str] = []
         self.unused: dict[str, tuple[str, ...]] = {}
         self._notes: dict[str, list[str]] = {}  # of views, which may turn out not to be linked
@@ -117,9 +118,15 @@ class Assembly:
             self.skipped[str(self.views.pop(view).source)] = "no link table refers to it"
             self.reasons.pop(view)
             self.unused.pop(view, None)
-        used = [view.source for view in self.views.values()]
-        used += [table.source for table in self.links.values()]
-        self.notes += [n for t in self._tables if t.source in used for n in t.notes]
+        sources = [view.source for view in self.views.values()]
+        sources += [table.source for table in self.links.values()]
+        used = [table for table in self._tables if table.source in sources]
+        self.matches = [
+            str(match)
+            for (name, _), match in self._keys.matches.items()
+            if name in {table.name for table in used}
+        ]
+        self.notes += [note for table in used for note in table.notes]
         self.notes += [note for view in self.views for note in self._notes.get(view, ())]
 
     def _is_entity(self, table: Table, referenced: set[str], damage: dict[str, str]) -> bool:
@@ -194,9 +201,11 @@ class Assembly:
         known = self.links.get((a, b)) or self.links.get((b, a))
         if known is not None:
             if table not in self._entities:
-                self.skipped[str(table.source)] = (
-                    f"{a} and {b} are already linked by {known.source}"
-                )
+                reason = f"{a} and {b} are already linked by {known.source}"
+                (first,) = (t for t in self._tables if t.source is known.source)
+                if list(first.columns) == list(table.columns):
+                    reason += "; to use both, combine them by a glob or a query"
+                self.skipped[str(table.source)] = reason
             return
         if not (a in self.views and b in self.views):
             return

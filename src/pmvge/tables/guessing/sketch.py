@@ -74,7 +74,7 @@ def sketch_project(
         Project(assembly.views, assembly.links, {}, path),
         assembly.reasons,
         skipped | assembly.skipped,
-        tuple(str(match) for match in keys.matches.values()),
+        tuple(assembly.matches),
         tuple(assembly.notes),
         assembly.unused,
     )

@@ -16,7 +16,8 @@ from pmvge.tables.sources.connection import table_errors
 from pmvge.tables.sources.dialect import DELIMITERS, Dialect
 from pmvge.tables.sources.files import CSV, NULLS, RECBOLE, guess_delimiter
 
-LINES, CHARACTERS = 200, 1 << 22  # of a file that are looked at
+LINES, CHARACTERS = 200, 1 << 18  # of a file that are looked at, but MIN_LINES at least
+MIN_LINES = 10
 HEADER_WORDS = re.compile(
     r"(^|_)(ids?|names?|users?|items?|titles?|genres?|tags?|source|target|from|to|head|tail|relation"
     r"|src|dst|nodes?|weight|ratings?|counts?|score|value|labels?|class|category|type|date|time"
@@ -82,12 +83,15 @@ def _first_lines(path: Path, encoding: str) -> tuple[str, bool]:
     codec = "utf-8-sig" if encoding == "utf-8" else encoding
     with _open(path) as binary, io.TextIOWrapper(binary, codec, newline="") as stream:
         text = stream.read(CHARACTERS)
-        complete = len(text) < CHARACTERS
+        while (more := stream.read(CHARACTERS)) and len(text) < 1 << 24:
+            if text.count("\n") >= MIN_LINES:
+                break
+            text += more
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if not complete:  # the last line is cut
+    if more:  # the last line is cut
         text = text[: text.rfind("\n") + 1] or text
     lines = text.split("\n")
-    return "\n".join(lines[:LINES]), complete and len(lines) <= LINES
+    return "\n".join(lines[:LINES]), not more and len(lines) <= LINES
 
 
 def _split(text: str, complete: bool, *, blanks: bool) -> tuple[str | None, list[list[str]]]:
@@ -149,7 +153,8 @@ def guess_header(rows: list[list[str]]) -> bool | None:
         return None if words_above_numbers else False
     if any(name.strip() in NULLS or not re.search(r"[^\W\d_]", name) for name in first):
         return None if any(numeric) else False  # a missing name, or a missing value
-    votes = Counter(vote for pair in zip(first, columns, strict=True) for vote in _votes(*pair))
+    words = [at for at, numbers in enumerate(numeric) if not numbers]
+    votes = Counter(vote for at in words for vote in _votes(first[at], columns[at]))
     if (any(numeric) or votes["header"]) and not votes["data"]:
         return True
     return False if votes["data"] and not any(numeric) and not votes["header"] else None

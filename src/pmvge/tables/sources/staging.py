@@ -14,6 +14,7 @@ from pmvge.tables.sources.connection import hex_name, quote_ident, quote_literal
 from pmvge.tables.sources.databases import check_plan, check_query, stage_database
 from pmvge.tables.sources.files import find_files, scan_files
 from pmvge.tables.sources.source import Source
+from pmvge.tables.sources.wide import is_wide, with_integers
 
 
 def raw_view_name(view: str) -> str:
@@ -47,6 +48,9 @@ def stage(db: duckdb.DuckDBPyConnection, name: str, source: Source, folder: Path
             check_query(db, where, source.query)
             db.execute(f"CREATE TEMP VIEW {quote_ident(cells)} AS {source.query}")
             check_plan(db, where, cells)
+        elif is_wide(selection.count(": 'VARCHAR'"), _files(source, folder)):
+            table = db.sql(f"SELECT * FROM {selection}").to_arrow_table()
+            db.register(cells, with_integers(table))
         else:
             db.execute(f"CREATE TEMP VIEW {quote_ident(cells)} AS SELECT * FROM {selection}")
         types = _describe(db, cells)
@@ -65,9 +69,12 @@ def stage(db: duckdb.DuckDBPyConnection, name: str, source: Source, folder: Path
 
 
 def _scan(where: str, source: Source, folder: Path) -> str:
+    return scan_files(where, _files(source, folder), source.dialect)
+
+
+def _files(source: Source, folder: Path) -> list[Path]:
     first, every = source.share
-    files = find_files(folder, source.path or "")[first::every]
-    return scan_files(where, files, source.dialect)
+    return find_files(folder, source.path or "")[first::every]
 
 
 def _describe(db: duckdb.DuckDBPyConnection, name: str) -> dict[str, str]:
