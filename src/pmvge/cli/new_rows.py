@@ -77,12 +77,15 @@ def count_rows(table: str) -> int | None:
 def describe_values(view: str, notes: Notes) -> list[str]:
     """Return notes on known and new rows, and on values that were missing or not in training."""
     lines = []
-    absent = {column for column, kind in notes if kind == "absent"}
-    if absent:
-        listed = ", ".join(map(repr, sorted(absent)))
-        lines.append(f"view {view}: no column {listed}: all values count as missing, filled in")
+    absent = {column: kind for column, kind in notes if kind.startswith("absent")}
+    for column, kind in absent.items():
+        near = kind.partition(", like ")[2]
+        lines.append(
+            f"view {view}: no column {column!r}: all its values count as missing and are filled in"
+            + (f"; did you mean {near}?" if near else "")
+        )
     for (column, kind), count in notes.items():
-        if kind in ("known", "new", "linked", "absent") or column in absent:
+        if kind in ("known", "new", "linked") or column in absent:
             continue
         if count and kind == "invalid":
             lines.append(

@@ -148,6 +148,8 @@ def _weight(
     name = quote_ident(table.weight)
     number = f"TRY_CAST({name} AS DOUBLE)"
     if table.on_error == "missing":
+        if types[table.weight] == "VARCHAR":  # else DuckDB's CSV reader casts, and raises
+            number = f"TRY_CAST(trim({name}) AS DOUBLE)"
         return f"CASE WHEN {number} >= 0 AND isfinite({number}) THEN {number} END"
     with table_errors(where):
         for condition, expected in (

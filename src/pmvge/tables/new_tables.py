@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,9 @@ def read_rows(
                 for column, kind in absent.items()
             ]
             counted: Notes = Notes() if notes is None else notes
-            counted.update({(column, "absent"): 1 for column in absent})
+            for column in absent:
+                near = get_close_matches(column, set(types) - set(kinds), n=1, cutoff=0.5)
+                counted[column, f"absent, like {near[0]!r}" if near else "absent"] += 1
             counted.update({(column, "invalid"): n for column, n in invalid.items()})
             start = 0
             with select_typed(db, "raw", others, present, types) as rows:

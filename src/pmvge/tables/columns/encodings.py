@@ -22,8 +22,10 @@ from pmvge.errors import TableError
 from pmvge.graph import standard_scale
 
 Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_array
-# Counts by (column, note): values that were "missing" or "unseen" in training; "numbered" is 1 if
-# a table without its id column got row numbers as ids.
+# Counts by (column, note): values that were "missing" or "unseen" in training, and "invalid" ones,
+# not of their kind, that count as missing. "numbered" is 1 if a table without its id column got row
+# numbers as ids; "absent" is 1 for a column that a new table does not have, and its note goes on
+# with ", like 'ages'" if there is a similar one.
 Notes: TypeAlias = Counter[tuple[str, str]]
 CATEGORIES, WORDS, BUCKETS = 1000, 20_000, 1 << 14  # default sizes
 

@@ -99,7 +99,7 @@ def fetch_batches(
     Queries with many columns have smaller batches, of ``BATCH_CELLS`` cells. The connection must
     not execute anything else before the last batch.
     """
-    rows = max(256, min(BATCH, BATCH_CELLS // columns))
+    rows = min(BATCH, max(256, BATCH_CELLS // columns))
     for batch in db.sql(query).to_arrow_reader(rows):
         yield dict(zip(batch.schema.names, batch.columns, strict=True))
 

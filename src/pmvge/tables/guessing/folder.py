@@ -64,6 +64,8 @@ def find_tables(folder: Path, answers: Answers) -> tuple[list[FoundTable], dict[
                 sources.append((path.name.split(".")[0], Source(path.name)))
             elif ending := next((end for end in NOT_READ if lower.endswith(end)), None):
                 skipped[path.name] = NOT_READ[ending]
+            elif lower.startswith(("readme", "license", "licence", "copying", "changelog")):
+                skipped[path.name] = _OTHER
             else:
                 texts[path] = sniff_text(path)
         except TableError as error:

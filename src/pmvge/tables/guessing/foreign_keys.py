@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import duckdb
 
 from pmvge.tables.guessing.guess import (
+    EDGE_LIST_NAMES,
     GENERIC_NAMES,
     KEY_NAMES,
     TIME_NAMES,
@@ -218,6 +219,8 @@ class ForeignKeys:
         first, others = likely[0], likely[1:]
         if first.table is table:
             return self._accept(table, column, first)
+        if not others and _is_end(table, column):
+            return self._accept(table, column, first)
         if first.match.overlap >= SAME and all(
             c.match.overlap < SAME * first.match.overlap for c in others
         ):
@@ -301,6 +304,12 @@ def _is_generic(name: str) -> bool:
     return _plain(name) in ("id", "key", "index", "name", "code", "uuid") or bool(
         GENERIC_NAMES.fullmatch(name)
     )
+
+
+def _is_end(table: Table, column: str) -> bool:
+    """Return whether a column is one of the two ends in an edge list, such as source and target."""
+    names = {name.lower() for name in table.columns}
+    return any(column.lower() in ends and ends <= names for ends in EDGE_LIST_NAMES)
 
 
 def _names_an_entity(column: str) -> bool:

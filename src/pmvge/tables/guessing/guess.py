@@ -31,6 +31,20 @@ ID_WORDS = frozenset(
     | {"src", "dst", "left", "right", "parent", "child", "other", "first", "second", "1", "2", ""}
 )
 TIME_NAMES = re.compile(r"time|date|year|month|day|_at$", re.IGNORECASE)
+EDGE_LIST_NAMES = [  # names of the two columns of an edge list
+    {"source", "target"},
+    {"src", "dst"},
+    {"from", "to"},
+    {"head", "tail"},
+    {"start", "end"},
+    {"u", "v"},
+    {"i", "j"},
+    {"a", "b"},
+    {"node1", "node2"},
+    {"id1", "id2"},
+    {"cited", "citing"},
+    {"left", "right"},
+]
 MIN_BAG_COLUMNS = 100  # numeric columns, mostly zeros, that are treated as a bag of words
 MIN_NUMBERED = 10  # columns w0, w1, ... that are treated as one group
 MAX_CATEGORIES = 1000  # distinct values of a category column

@@ -8,25 +8,17 @@ from itertools import combinations
 import duckdb
 
 from pmvge.tables.guessing.foreign_keys import ForeignKeys, Table
-from pmvge.tables.guessing.guess import GENERIC_NAMES, KEY_NAMES, TIME_NAMES, WEIGHT_NAMES
+from pmvge.tables.guessing.guess import (
+    EDGE_LIST_NAMES,
+    GENERIC_NAMES,
+    KEY_NAMES,
+    TIME_NAMES,
+    WEIGHT_NAMES,
+)
 from pmvge.tables.guessing.matching import Match, match_ids
 from pmvge.tables.guessing.profile import Profile
 from pmvge.tables.guessing.questions import Answers, Question
 
-EDGE_LIST_NAMES = [  # names of the two columns of an edge list
-    {"source", "target"},
-    {"src", "dst"},
-    {"from", "to"},
-    {"head", "tail"},
-    {"start", "end"},
-    {"u", "v"},
-    {"i", "j"},
-    {"a", "b"},
-    {"node1", "node2"},
-    {"id1", "id2"},
-    {"cited", "citing"},
-    {"left", "right"},
-]
 MAX_CHOICES = 6
 
 

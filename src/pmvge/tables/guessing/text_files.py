@@ -97,7 +97,8 @@ def _first_lines(path: Path, encoding: str) -> tuple[str, bool]:
 def _split(text: str, complete: bool, *, blanks: bool) -> tuple[str | None, list[list[str]]]:
     """Return the delimiter that gives every row the same number of cells, and the rows.
 
-    Of several delimiters the one with the most cells is taken; a blank only if there is no other.
+    Of several delimiters the one with the most cells is taken; a blank only if there is no other,
+    and if a column has numbers.
     """
     best: tuple[str | None, list[list[str]]] = (None, [])
     for delimiter in DELIMITERS:
@@ -111,6 +112,9 @@ def _split(text: str, complete: bool, *, blanks: bool) -> tuple[str | None, list
             rows = rows[:-1]  # its quotes may end in a later line
         if len({len(row) for row in rows}) != 1:
             continue
+        columns = zip(*rows, strict=True)
+        if delimiter == " " and not any(_are_numbers(list(column)) for column in columns):
+            continue  # prose
         more = len(rows[0]) > max(1, *map(len, best[1]), 1)
         if more or (delimiter == ";" and best[0] == "," and _has_commas(rows)):
             best = delimiter, rows
@@ -175,12 +179,10 @@ def _votes(name: str, column: list[str]) -> set[str]:
     if HEADER_WORDS.search(words):
         votes.add("header")
     shapes = {_shape(value) for value in values}
-    if len(shapes) == 1 and len(values) > 1:
-        (shape,) = shapes
-        if _shape(name) != shape:
-            votes.add("header")
-        elif "9" in shape:
-            votes.add("data")
+    if len(values) > 1 and name.islower() and all(value[:1].isupper() for value in values):
+        votes.add("header")
+    if len(values) > 1 and len(shapes) == 1 and "9" in (shape := shapes.pop()):
+        votes.add("data" if _shape(name) == shape else "header")
     return votes
 
 
