@@ -24,10 +24,12 @@ from pmvge.tables.project import (
 )
 from pmvge.tables.project_file import parse_toml, read_project
 from pmvge.tables.reading import DroppedRows, Tables, graph_from_frames, read_graph, read_tables
+from pmvge.tables.sources.dialect import Dialect
 from pmvge.tables.sources.source import Source
 from pmvge.tables.writing import fold_columns, project_text
 
 __all__ = [
+    "Dialect",
     "DroppedRows",
     "Feature",
     "LinkTable",
