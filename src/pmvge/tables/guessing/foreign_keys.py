@@ -15,6 +15,7 @@ from pmvge.tables.guessing.guess import (
     TIME_NAMES,
     WEIGHT_NAMES,
     holds_ids_of,
+    view_name,
 )
 from pmvge.tables.guessing.matching import Column, Match, match_ids
 from pmvge.tables.guessing.profile import Profile
@@ -52,7 +53,6 @@ class Candidate:
     """A table whose ids a column may hold."""
 
     table: Table
-    named: bool
     match: Match
 
 
@@ -130,17 +130,19 @@ class ForeignKeys:
             match = self.matches[table.name, column]
             if other.name not in sure or other is table:
                 sure.add(other.name)
-            elif self._ask(table, column, [Candidate(other, False, match)]) is None:
+            elif self._ask(table, column, [Candidate(other, match)]) is None:
                 del found[column], self.matches[table.name, column]
 
     def _given(self, table: Table, column: str) -> dict[str, str]:
         """Return the answer that was given in advance for a column."""
-        choices = {other.name: "" for other in self._tables if other.key} | {NO_VIEW: ""}
+        described = {other.name: other for other in self._tables if other.key}
+        view = view_name(column)  # of a column whose ids no table describes, see LinkColumns
+        choices = dict.fromkeys([*described, NO_VIEW, view, f"{table.name}_{view}"], "")
         given = self._answers.given(f"{table.source}:{column}", choices)
         if given == NO_VIEW:
             self.denied.add((table.name, column))
-        elif given is not None:
-            (other,) = (other for other in self._tables if other.name == given)
+        elif given in described:
+            other = described[given]
             match = match_ids(self._db, table.column(column), other.column(str(other.key)))
             self.matches[table.name, column] = match
             return {column: given}
@@ -166,7 +168,7 @@ class ForeignKeys:
             if not named and not self._may_match(table, column, profile, other):
                 continue
             match = match_ids(self._db, table.column(column), other.column(other.key))
-            candidates.append(Candidate(other, named, match))
+            candidates.append(Candidate(other, match))
         return candidates
 
     def _may_match(self, table: Table, column: str, profile: Profile, other: Table) -> bool:
@@ -282,7 +284,7 @@ class ForeignKeys:
             as_many = other in orphans and 0.2 * match.ids <= match.values <= 5 * match.ids
             some = match.share >= (0.3 if number else 0.1)
             if as_many or (some and not names_another):
-                candidates.append(Candidate(other, False, match))
+                candidates.append(Candidate(other, match))
         return self._ask(table, column, candidates) if candidates else None
 
 

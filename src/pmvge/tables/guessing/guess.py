@@ -82,6 +82,18 @@ def holds_ids_of(column: str, view: str) -> bool:
     }
 
 
+def view_name(column: str) -> str:
+    """Return the name of the view whose ids a column holds: user of user_id."""
+    return re.sub(r"[_\s]?(id|Id|ID)$", "", stem(column)) or column
+
+
+def stem(column: str) -> str:
+    """Return a column name without what tells two columns of one view apart: user of user_2."""
+    if GENERIC_NAMES.fullmatch(column):
+        return column
+    return re.sub(r"(?<=[^\W\d_])([_\s]?[12]|[_\s][abAB])$", "", column)
+
+
 def complete_project(
     db: duckdb.DuckDBPyConnection,
     project: Project,

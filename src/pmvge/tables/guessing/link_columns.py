@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import combinations
 
 import duckdb
@@ -14,6 +13,8 @@ from pmvge.tables.guessing.guess import (
     KEY_NAMES,
     TIME_NAMES,
     WEIGHT_NAMES,
+    stem,
+    view_name,
 )
 from pmvge.tables.guessing.matching import Match, match_ids
 from pmvge.tables.guessing.profile import Profile
@@ -118,7 +119,7 @@ class LinkColumns:
             match.share
             for match in (self._match(table, left, right), self._match(table, right, left))
         )
-        stems = {_stem(left), _stem(right)}
+        stems = {stem(left), stem(right)}
         if len(stems) == 1 and not GENERIC_NAMES.fullmatch(left):
             return stems.pop()
         if {left.lower(), right.lower()} in EDGE_LIST_NAMES:
@@ -139,18 +140,6 @@ class LinkColumns:
 
     def _match(self, table: Table, left: str, right: str) -> Match:
         return match_ids(self._db, table.column(left), table.column(right))
-
-
-def view_name(column: str) -> str:
-    """Return the name of the view whose ids a column holds: user of user_id."""
-    return re.sub(r"[_\s]?(id|Id|ID)$", "", _stem(column)) or column
-
-
-def _stem(column: str) -> str:
-    """Return a column name without what tells two columns of one view apart: user of user_2."""
-    if GENERIC_NAMES.fullmatch(column):
-        return column
-    return re.sub(r"(?<=[^\W\d_])([_\s]?[12]|[_\s][abAB])$", "", column)
 
 
 def _is_id_like(column: str, profile: Profile) -> bool:

@@ -11,6 +11,8 @@ from pmvge.errors import truncate
 from pmvge.tables.columns.casts import cast_id, id_type
 from pmvge.tables.sources.connection import fetch_all, quote_ident
 
+ROWS = 2_000_000  # of a column that are matched, to bound the time for large tables
+
 
 @dataclass(frozen=True, eq=False)
 class Column:
@@ -59,11 +61,11 @@ class Match:
             text += f": {truncate(repr(self.unknown))} against {truncate(repr(self.example))}"
         if self.present < self.rows:
             text += f"; {self.rows - self.present:,} of {self.rows:,} are empty"
-        return text
+        return text + (f" (first {ROWS:,} rows)" if self.rows == ROWS else "")
 
 
 def match_ids(db: duckdb.DuckDBPyConnection, column: Column, key: Column) -> Match:
-    """Return the match of a column with the ids of another table, over all rows.
+    """Return the match of a column, in its first ``ROWS`` rows, with the ids of another table.
 
     Ids are compared as when links are read: as integers if all ids of the table are integers.
     """
@@ -72,7 +74,8 @@ def match_ids(db: duckdb.DuckDBPyConnection, column: Column, key: Column) -> Mat
     text = cast_id(column.name, column.types, "VARCHAR")
     (counts,) = fetch_all(
         db,
-        f"""WITH c AS (SELECT {value} AS id, {text} AS cell FROM {quote_ident(column.raw)}),
+        f"""WITH c AS (SELECT {value} AS id, {text} AS cell
+                   FROM {quote_ident(column.raw)} LIMIT {int(ROWS)}),
         v AS (SELECT cell, any_value(id) AS id, count(*) AS n FROM c GROUP BY cell),
         k AS (SELECT DISTINCT {known_id} AS id FROM {quote_ident(key.raw)}),
         m AS (SELECT cell, n, k.id IS NOT NULL AS is_id FROM v LEFT JOIN k ON v.id = k.id

@@ -18,6 +18,7 @@ from pmvge.tables.sources.files import CSV, NULLS, RECBOLE, guess_delimiter
 
 LINES, CHARACTERS = 200, 1 << 18  # of a file that are looked at, but MIN_LINES at least
 MIN_LINES = 10
+ENCODED = 1 << 28  # bytes whose encoding is tested
 HEADER_WORDS = re.compile(
     r"(^|_)(ids?|names?|users?|items?|titles?|genres?|tags?|source|target|from|to|head|tail|relation"
     r"|src|dst|nodes?|weight|ratings?|counts?|score|value|labels?|class|category|type|date|time"
@@ -66,13 +67,18 @@ def _open(path: Path) -> io.BufferedReader | gzip.GzipFile:
 
 
 def _guess_encoding(path: Path) -> str:
-    """Return "utf-8" if all of a file is UTF-8, else "latin-1", in which every byte is valid."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
+    """Return "utf-8" if a file is UTF-8, else "latin-1", in which every byte is valid.
+
+    All of it is tested, up to ``ENCODED`` bytes: the first letter beyond ASCII may come late.
+    """
+    decoder, left = codecs.getincrementaldecoder("utf-8")(), ENCODED
     try:
         with _open(path) as stream:
-            while chunk := stream.read(1 << 20):
+            while left > 0 and (chunk := stream.read(1 << 20)):
                 decoder.decode(chunk)
-            decoder.decode(b"", final=True)
+                left -= len(chunk)
+            if left > 0:
+                decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return "latin-1"
     return "utf-8"
