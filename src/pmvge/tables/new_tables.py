@@ -85,7 +85,7 @@ def read_rows(
             counted.update({(column, "invalid"): n for column, n in invalid.items()})
             start = 0
             with select_typed(db, "raw", others, present, types) as rows:
-                for batch in fetch_batches(db, rows):
+                for batch in fetch_batches(db, rows, 1 + len(kinds)):
                     ids = batch["id"]
                     if ids.null_count:
                         row = start + 1 + ids.is_null().index(True).as_py()

@@ -101,9 +101,7 @@ def test_match_rates_and_notes_are_printed(tables, run):
     path.write_text("\n".join([*lines, lines[1]]))
     printed = run("init", tables, "--force")
     assert "ratings.film_id matches films.film_id in 60 of 60 values" in printed.out
-    assert "note: users.csv: left out 2 columns, each of which 'empty', 'empty2': is empty" in (
-        printed.err
-    )
+    assert "note: users.csv: left out 2 columns, 'empty', 'empty2': each is empty" in printed.err
     assert "1 of 101 rows repeat an id, such as 'u00000'" in printed.err
     content = tomllib.loads((tables / "pmvge.toml").read_text())
     assert content["views"]["users"]["on_error"] == "missing"

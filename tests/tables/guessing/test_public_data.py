@@ -122,6 +122,7 @@ def test_movielens_by_recbole(tmp_path) -> None:
     assert (len(graph.links["user", "item"]), graph.total_weight) == (100_000, ratings[:, 2].sum())
 
 
+@pytest.mark.slow
 def test_lastfm(tmp_path) -> None:
     folder = data("lastfm")
     sketch, graph = init(folder, tmp_path / "pmvge.toml")
@@ -141,6 +142,7 @@ def test_lastfm(tmp_path) -> None:
     assert list(sketch.skipped) == ["train_val_test_idx.npz"]
 
 
+@pytest.mark.slow
 def test_cora(tmp_path) -> None:
     with zipfile.ZipFile(data("cora") / "cora.zip") as archive:
         archive.extractall(tmp_path)

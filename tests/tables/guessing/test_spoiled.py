@@ -296,7 +296,7 @@ def latin_1_tabs(data: Data) -> None:
 
 def useless_columns(data: Data) -> None:
     data.users["note"], data.users["source"] = "", "web"
-    data.says = ("'note': is empty", "'source': is constant")
+    data.says = ("'note': it is empty", "'source': it is constant")
 
 
 def reversed_columns(data: Data) -> None:

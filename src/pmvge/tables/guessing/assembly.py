@@ -115,7 +115,9 @@ class Assembly:
             )
         linked = {view for pair in self.links for view in pair}
         for view in [view for view in self.views if view not in linked]:
-            self.skipped[str(self.views.pop(view).source)] = "no link table refers to it"
+            source = self.views.pop(view).source
+            if source is not None:
+                self.skipped[str(source)] = "no link table refers to it"
             self.reasons.pop(view)
             self.unused.pop(view, None)
         sources = [view.source for view in self.views.values()]
@@ -179,20 +181,20 @@ class Assembly:
         notes = []
         for reason, names in grouped.items():
             listed = ", ".join(map(short, names[:5])) + (", ..." if len(names) > 5 else "")
-            what = "column" if len(names) == 1 else f"{len(names):,} columns, each of which"
-            notes.append(f"{table.source}: left out {what} {listed}: {reason}")
+            what, it = ("column", "it") if len(names) == 1 else (f"{len(names):,} columns,", "each")
+            notes.append(f"{table.source}: left out {what} {listed}: {it} {reason}")
         for column, p in columns.items():
-            if p.kind in ("word", "text") and MOSTLY_NUMBERS * p.present <= p.numbers < p.present:
-                kind = (
-                    view.features[column].kind if view.features and column in view.features else ""
+            feature = (view.features or {}).get(column)
+            mostly = MOSTLY_NUMBERS * p.present <= p.numbers < p.present
+            if feature is None or feature.kind not in ("category", "text") or not mostly:
+                continue
+            if not is_code(column, p.padded) and column not in table.declared:
+                examples = (short(c) for c in p.cells if not NUMBER.fullmatch(c))
+                notes.append(
+                    f"{table.source}: column {column!r} is a {feature.kind}: {p.numbers:,} of "
+                    f"{p.present:,} values are numbers, but not {next(examples, 'later ones')}; if "
+                    'these are errors, set its kind to numeric and on_error = "missing"'
                 )
-                if kind and not is_code(column, p.padded) and column not in table.declared:
-                    other = next(c for c in p.cells if not NUMBER.fullmatch(c))
-                    notes.append(
-                        f"{table.source}: column {column!r} is {kind}: {p.numbers:,} of "
-                        f"{p.present:,} values are numbers, but not {short(other)}; if these are "
-                        'errors, set its kind to numeric and on_error = "missing"'
-                    )
         return notes
 
     def _add(self, table: Table, columns: Pair, pair: Pair) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 
 from pmvge.errors import TableError
-from pmvge.tables.guessing.cells import decimal_commas
+from pmvge.tables.guessing.cells import decimal_commas, is_code
 from pmvge.tables.guessing.folder import FoundTable
 from pmvge.tables.guessing.foreign_keys import MAX_COLUMNS, Table
 from pmvge.tables.guessing.guess import GENERIC_NAMES, TIME_NAMES, guess_key, id_by_name
@@ -113,7 +113,8 @@ def _missing_words(table: Table) -> tuple[str, ...]:
     """Return words without digits, at most three, in columns of which most values are numbers."""
     words: dict[str, None] = {}
     for column, profile in table.columns.items():
-        if profile.numbers >= MOSTLY * profile.present > 0 and column not in table.declared:
+        known = column in table.declared or is_code(column, profile.padded)
+        if profile.numbers >= MOSTLY * profile.present > 0 and not known:
             others = {cell: None for cell in profile.cells if not NUMBER.fullmatch(cell)}
             if len(others) <= 3 and not any(map(str.isdigit, "".join(others))):
                 words |= others
