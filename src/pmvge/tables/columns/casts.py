@@ -159,9 +159,10 @@ def select_typed(
     If more than ``MAX_COLUMNS`` columns need a cast, they are cast in parts, in temporary tables
     that are joined by position. They exist inside the context only.
     """
-    features = {c: cast(c, kind, types) for c, kind in kinds.items()}
-    columns = others + [f"{sql} AS {quote_ident(f'feature {c}')}" for c, sql in features.items()]
-    plain = sum(sql == quote_ident(c) for c, sql in features.items())
+    columns = others + [
+        f"{cast(c, kind, types)} AS {quote_ident(f'feature {c}')}" for c, kind in kinds.items()
+    ]
+    plain = sum(kind == "numeric" and types[c] in _INTEGERS for c, kind in kinds.items())
     if len(columns) - plain <= MAX_COLUMNS:
         yield f"SELECT {', '.join(columns)} FROM {quote_ident(raw)}"
         return

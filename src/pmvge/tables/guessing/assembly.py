@@ -10,7 +10,7 @@ import duckdb
 from pmvge.errors import TableError, short
 from pmvge.graph import Pair
 from pmvge.tables.columns.casts import cast_id
-from pmvge.tables.guessing.cells import is_code
+from pmvge.tables.guessing.cells import are_codes, is_code
 from pmvge.tables.guessing.foreign_keys import ForeignKeys, Table
 from pmvge.tables.guessing.guess import guess_features, guess_view, weight_columns
 from pmvge.tables.guessing.link_columns import LinkColumns
@@ -188,7 +188,9 @@ class Assembly:
             mostly = MOSTLY_NUMBERS * p.present <= p.numbers < p.present
             if feature is None or feature.kind not in ("category", "text") or not mostly:
                 continue
-            if not is_code(column, p.padded) and column not in table.declared:
+            codes = are_codes(p.cells) and min(map(len, p.cells)) >= 4  # 85711 and T8H1N
+            known = codes or is_code(column, p.padded) or column in table.declared
+            if not known:
                 examples = (short(c) for c in p.cells if not NUMBER.fullmatch(c))
                 notes.append(
                     f"{table.source}: column {column!r} is a {feature.kind}: {p.numbers:,} of "
