@@ -194,10 +194,13 @@ class Moments:
     def add(self, x: NDArray[np.float64]) -> None:
         """Add the rows of a matrix: combine its moments with those of the rows before."""
         empty = np.isnan(x)
-        self._missing |= empty.any(axis=0)
-        x, n = np.where(empty, 0.0, x), (~empty).sum(axis=0)
-        mean, total = x.sum(axis=0) / np.maximum(1, n), np.maximum(1, self._n + n)
-        deviations = np.where(empty, 0.0, x - mean)
+        n_empty = empty.sum(axis=0)
+        self._missing |= n_empty > 0
+        n = len(x) - n_empty
+        total = np.maximum(1, self._n + n)
+        mean = np.sum(x, axis=0, where=~empty) / np.maximum(1, n)
+        deviations = x - mean
+        deviations[empty] = 0.0
         between = (mean - self._mean) ** 2 * self._n * n / total
         self._square += np.einsum("ij,ij->j", deviations, deviations) + between
         self._mean += (mean - self._mean) * n / total
