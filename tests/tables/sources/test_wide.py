@@ -1,5 +1,6 @@
 """Wide text files: columns of integers get that type, and no cell changes."""
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pmvge.errors import TableError
 from pmvge.tables import read_tables, sketch_project
 from pmvge.tables.sources import wide
 
@@ -58,3 +60,32 @@ def test_a_wide_file_gives_the_graph_of_a_narrow_one(tmp_path, monkeypatch, same
         c: f.kind for c, f in read.project.views["papers"].features.items()
     }
     same(graph, read_tables(narrow.project).graph)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a,b\n1,x\n2,\n",
+        'a,b\r\n"1","x, ""y"""\r\nNA,"p\nq"\r\n',
+        '\ufeffa,b\n007,5" disc\n\n3,null\n',
+        '"a\nb",c\n1,2\n',
+        "a,b\n1,2,\n",  # Arrow refuses a trailing delimiter: DuckDB reads it
+        "a,b\n1\n",
+        'a,b\n1,"2\n',
+        b"a,b\n1,\xff\n",
+        "a,b\n",
+    ],
+)
+def test_wide_files_are_read_as_narrow_ones(content, write, rows, monkeypatch) -> None:
+    name = write("t.csv", content)
+
+    def read():
+        try:
+            types, found = rows(name)
+        except (TableError, duckdb.Error):
+            return "error"
+        return list(types), [tuple(None if v is None else str(v) for v in row) for row in found]
+
+    narrow = read()
+    monkeypatch.setattr(wide, "MIN_COLUMNS", 1)
+    assert read() == narrow

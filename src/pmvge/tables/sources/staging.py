@@ -12,9 +12,9 @@ from pmvge.errors import TableError
 from pmvge.graph import Pair
 from pmvge.tables.sources.connection import hex_name, quote_ident, quote_literal, table_errors
 from pmvge.tables.sources.databases import check_plan, check_query, stage_database
-from pmvge.tables.sources.files import find_files, scan_files
+from pmvge.tables.sources.files import NULLS, find_files, read_header, scan_files
 from pmvge.tables.sources.source import Source
-from pmvge.tables.sources.wide import is_wide, with_integers
+from pmvge.tables.sources.wide import is_wide, read_wide, with_integers
 
 
 def raw_view_name(view: str) -> str:
@@ -48,8 +48,12 @@ def stage(db: duckdb.DuckDBPyConnection, name: str, source: Source, folder: Path
             check_query(db, where, source.query)
             db.execute(f"CREATE TEMP VIEW {quote_ident(cells)} AS {source.query}")
             check_plan(db, where, cells)
-        elif is_wide(selection.count(": 'VARCHAR'"), _files(source, folder)):
-            table = db.sql(f"SELECT * FROM {selection}").to_arrow_table()
+        elif is_wide(selection.count(": 'VARCHAR'"), files := _files(source, folder)):
+            table = read_wide(
+                files, read_header(files[0], dialect), dialect, (*NULLS, *dialect.na_values)
+            )
+            if table is None:
+                table = db.sql(f"SELECT * FROM {selection}").to_arrow_table()
             db.register(cells, with_integers(table))
         else:
             db.execute(f"CREATE TEMP VIEW {quote_ident(cells)} AS SELECT * FROM {selection}")

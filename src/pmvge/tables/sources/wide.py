@@ -1,19 +1,22 @@
 """Wide text files: one pass over the cells, and columns of integers as integers.
 
 DuckDB's planning time grows with the number of columns, and a cast from text costs as much as
-reading the text. A file with many columns is therefore read once into Arrow arrays, and columns in
-which every cell is written as a plain integer get that type. No cell changes: 007 is not a plain
-integer.
+reading the text. A file with many columns is therefore read once, by Arrow, and columns in which
+every cell is written as a plain integer get that type. No cell changes: 007 is not a plain integer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow
 import pyarrow.compute
+from pyarrow import csv
+
+from pmvge.tables.sources.dialect import Dialect
+from pmvge.tables.sources.files import Header
 
 MIN_COLUMNS = 256  # of a file that is read at once
 MAX_BYTES = 1 << 28  # larger files are read in batches, cell by cell
@@ -22,6 +25,40 @@ MAX_BYTES = 1 << 28  # larger files are read in batches, cell by cell
 def is_wide(columns: int, files: Iterable[Path]) -> bool:
     """Return whether a file has many columns and fits into memory."""
     return columns >= MIN_COLUMNS and sum(path.stat().st_size for path in files) <= MAX_BYTES
+
+
+def read_wide(
+    files: Sequence[Path], header: Header, dialect: Dialect, nulls: Sequence[str]
+) -> pyarrow.Table | None:
+    """Return the cells of wide files as texts; None if Arrow cannot read them.
+
+    DuckDB then reads them, or says what is wrong.
+    """
+    if len(header.delimiter) > 1 or any(path.suffix == ".gz" for path in files):
+        return None
+    read = csv.ReadOptions(
+        column_names=header.names,
+        skip_rows_after_names=int(dialect.header is True),
+        encoding=dialect.encoding,
+        block_size=1 << 24,
+        use_threads=False,
+    )
+    parse = csv.ParseOptions(delimiter=header.delimiter, newlines_in_values=True)
+    convert = csv.ConvertOptions(
+        column_types=dict.fromkeys(header.names, pyarrow.string()),
+        strings_can_be_null=True,
+        null_values=list(nulls),
+    )
+    tables = []
+    for path in files:
+        try:
+            with pyarrow.OSFile(
+                str(path)
+            ) as file:  # a path could be a URL, which Arrow would fetch
+                tables.append(csv.read_csv(file, read, parse, convert))
+        except pyarrow.ArrowException:
+            return None
+    return pyarrow.concat_tables(tables)
 
 
 def with_integers(table: pyarrow.Table) -> pyarrow.Table:
