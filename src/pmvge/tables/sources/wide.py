@@ -30,11 +30,12 @@ def is_wide(columns: int, files: Iterable[Path]) -> bool:
 def read_wide(
     files: Sequence[Path], header: Header, dialect: Dialect, nulls: Sequence[str]
 ) -> pyarrow.Table | None:
-    """Return the cells of wide files as texts; None if Arrow cannot read them.
+    """Return the cells of wide files as texts; None if Arrow cannot read them, or has other rules.
 
-    DuckDB then reads them, or says what is wrong.
+    DuckDB then reads them, or says what is wrong: Arrow accepts a quote that is never closed.
     """
-    if len(header.delimiter) > 1 or any(path.suffix == ".gz" for path in files):
+    packed = any(path.suffix == ".gz" for path in files)
+    if packed or len(header.delimiter) > 1 or any(b'"' in path.read_bytes() for path in files):
         return None
     read = csv.ReadOptions(
         column_names=header.names,
@@ -43,7 +44,7 @@ def read_wide(
         block_size=1 << 24,
         use_threads=False,
     )
-    parse = csv.ParseOptions(delimiter=header.delimiter, newlines_in_values=True)
+    parse = csv.ParseOptions(delimiter=header.delimiter)
     convert = csv.ConvertOptions(
         column_types=dict.fromkeys(header.names, pyarrow.string()),
         strings_can_be_null=True,
