@@ -44,7 +44,7 @@ def write(folder: Path, rows: int, words: int) -> None:
     """Write papers with words and a class, and citations."""
     rng = np.random.default_rng(0)
     X = (rng.random((rows, words)) < 0.0085).astype(int)
-    classes = rng.choice(["AI", "Agents", "DB", "HCI", "IR", "ML"], rows)
+    classes = rng.choice(["AI", "DB", "HCI", "IR", "ML", "Theory"], rows)
     with (folder / "papers.csv").open("w") as stream:
         names = ",".join(f"w{number}" for number in range(words))
         stream.write(f"paper_id,{names},class\n")

@@ -392,8 +392,8 @@ def joined_columns(data: Data) -> None:
 
 
 def another_number(data: Data) -> None:
-    """Add sessions, integers from 1, to ratings whose column of items has no name."""
-    data.ratings["session"] = RNG.integers(1, 180, len(data.ratings)).astype(str)
+    """Add baskets, integers from 1, to ratings whose column of items has no name."""
+    data.ratings["basket"] = RNG.integers(1, 180, len(data.ratings)).astype(str)
     rename(data, data.user_ref, "q")
 
 
@@ -438,7 +438,7 @@ VARIANTS += [(name, spoil, answers) for name in DATA for spoil, answers in ASKS.
 VARIANTS += [
     ("films", half_of_the_ids_and_renamed, {}),
     ("films", another_number, {}),
-    ("movielens", another_number, {"ratings.csv:session": "none"}),
+    ("movielens", another_number, {"ratings.csv:basket": "none"}),
     ("films", unknown_items_and_renamed, {"ratings.csv:iid": "films"}),
     (
         "movielens",
