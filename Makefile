@@ -62,6 +62,7 @@ bench: $(DEV)  ## measure speed and recovery
 	$(BIN)/python benchmarks/plan.py
 	$(BIN)/python benchmarks/busy.py
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/wide.py
 
 clean:  ## remove .venv, caches and built files
 	rm -rf $(VENV) dist mutants site .coverage* .benchmarks .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

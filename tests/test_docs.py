@@ -288,8 +288,8 @@ def test_the_page_of_settings_has_the_defaults():
 INTERNAL = {
     "pmvge.baselines": ["leading_axes"],
     "pmvge.tables": [
-        "Notes", "Sketch", "check_saved_tables", "fold_columns", "link_pairs", "pair_of",
-        "parse_toml", "project_text", "read_labels", "sketch_project",
+        "Notes", "check_saved_tables", "fold_columns", "link_pairs", "pair_of",
+        "parse_toml", "project_text", "read_labels",
     ],
 }  # fmt: skip
 

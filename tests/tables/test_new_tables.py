@@ -12,13 +12,19 @@ from pmvge.tables import (
     DroppedRows,
     LinkTable,
     Notes,
+    Project,
+    Source,
     ViewTable,
     graph_from_frames,
+    pair_of,
+    read_labels,
     read_links,
     read_rows,
+    read_tables,
     rows_of,
 )
 from pmvge.tables.columns import recipe
+from pmvge.tables.sources.dialect import Dialect
 
 KINDS = {
     "year": "numeric",
@@ -195,3 +201,60 @@ def test_held_out_links(tmp_path) -> None:
         read_links(graph.tables, graph.ids, ("p", "q"), "test.csv", folder=tmp_path)
     with pytest.raises(TableError, match=r"links p,p .dict.: no column 'a'"):
         read_links(graph.tables, graph.ids, ("p", "p"), {"x": [1], "b": [2]})
+
+
+def test_columns_that_a_table_does_not_have_are_missing(dense) -> None:
+    frame = films()
+    graph = graph_of(frame)
+    for column in KINDS:
+        notes = Notes()
+        ((_, X),) = read_rows(graph.tables, "film", frame.drop(columns=column), notes=notes)
+        empty = frame.assign(**{column: None})
+        ((_, wanted),) = read_rows(graph.tables, "film", empty)
+        np.testing.assert_array_equal(dense(X), dense(wanted))
+        assert notes[column, "absent"] == 1
+        assert notes[column, "missing"] == len(frame)
+    with pytest.raises(TableError, match="no column 'year'"):
+        list(read_rows(graph.tables, "film", frame[["film"]]))
+
+
+def test_a_similar_column_is_named() -> None:
+    notes = Notes()
+    new = films().rename(columns={"year": "years"})
+    list(read_rows(graph_of(films()).tables, "film", new, notes=notes))
+    assert notes["year", "absent, like 'years'"] == 1
+
+
+def test_new_tables_are_written_as_those_of_the_training(tmp_path) -> None:
+    dialect = Dialect(header=False, encoding="latin-1", na_values=("?",))
+    (tmp_path / "u.dat").write_bytes("1|3|é\n2|?|b\n".encode("latin-1"))
+    (tmp_path / "l.dat").write_text("1 7 2\n2 8 1\n")
+    project = Project(
+        {
+            "u": ViewTable(
+                Source("u.dat", dialect=dialect),
+                "column1",
+                {"column2": "numeric", "column3": "category"},
+                standardize=False,
+            ),
+            "f": ViewTable(),
+        },
+        {
+            ("u", "f"): LinkTable(
+                Source("l.dat", dialect=Dialect(delimiter=" ", header=("user", "film"))),
+                ("user", "film"),
+                "column3",
+            )
+        },
+        folder=tmp_path,
+    )
+    graph = read_tables(project).graph
+    (tmp_path / "new.dat").write_bytes("9|?|é\n".encode("latin-1"))
+    ((ids, X),) = read_rows(graph.tables, "u", tmp_path / "new.dat")
+    assert (ids.tolist(), X.tolist()) == ([9], [[3, 1, 0, 1]])
+    (tmp_path / "more.dat").write_text("2 7 5\n")
+    assert pair_of(graph.tables, tmp_path / "more.dat") == ("u", "f")
+    links, _ = read_links(graph.tables, graph.ids, ("u", "f"), tmp_path / "more.dat")
+    assert (links.rows.tolist(), links.cols.tolist(), links.weights.tolist()) == ([1], [0], [5])
+    labels = read_labels(graph.tables, graph.ids, "u", tmp_path / "u.dat", "column3")
+    assert labels.tolist() == ["é", "b"]

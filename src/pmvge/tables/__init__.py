@@ -2,6 +2,7 @@
 
 from pmvge.tables.columns.encodings import Notes
 from pmvge.tables.columns.saved import check_saved_tables
+from pmvge.tables.guessing.questions import Question, UnsureError
 from pmvge.tables.guessing.sketch import Sketch, sketch_project
 from pmvge.tables.new_tables import (
     link_pairs,
@@ -23,21 +24,25 @@ from pmvge.tables.project import (
 )
 from pmvge.tables.project_file import parse_toml, read_project
 from pmvge.tables.reading import DroppedRows, Tables, graph_from_frames, read_graph, read_tables
+from pmvge.tables.sources.dialect import Dialect
 from pmvge.tables.sources.source import Source
 from pmvge.tables.splitting import TableSplit, split_table, write_split
 from pmvge.tables.weights import WeightWarning, weight_notes
 from pmvge.tables.writing import fold_columns, project_text
 
 __all__ = [
+    "Dialect",
     "DroppedRows",
     "Feature",
     "LinkTable",
     "Notes",
     "Project",
+    "Question",
     "Sketch",
     "Source",
     "TableSplit",
     "Tables",
+    "UnsureError",
     "ViewTable",
     "WeightWarning",
     "check_saved_tables",

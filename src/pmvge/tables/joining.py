@@ -144,11 +144,18 @@ def _weight(
     types: Mapping[str, str],
     table: LinkTable,
 ) -> str:
-    """Return the SQL of the weight; raise TableError if a weight is not a number >= 0."""
+    """Return the SQL of the weight; it is NULL where it is missing.
+
+    Raise TableError if a weight is not a number >= 0, unless such a weight is missing.
+    """
     if table.weight is None or table.aggregate == "count":
         return "1.0"
     name = quote_ident(table.weight)
     number = f"TRY_CAST({name} AS DOUBLE)"
+    if table.on_error == "missing":
+        if types[table.weight] == "VARCHAR":  # else DuckDB's CSV reader casts, and raises
+            number = f"TRY_CAST(trim({name}) AS DOUBLE)"
+        return f"CASE WHEN {number} >= 0 AND isfinite({number}) THEN {number} END"
     with table_errors(where):
         for condition, expected in (
             (f"{name} IS NOT NULL AND {number} IS NULL", "numbers"),
@@ -160,7 +167,8 @@ def _weight(
             if count:
                 raise TableError(
                     f"{where}: weight column {table.weight!r}: expected {expected}, but {count:,} "
-                    f"are not, such as {short(example)}"
+                    f"are not, such as {short(example)}; correct them, or drop these rows with "
+                    'on_error = "missing"'
                 )
     return f"CASE WHEN NOT isnan({number}) THEN {number} END"
 

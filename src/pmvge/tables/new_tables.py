@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,21 @@ from scipy import sparse
 
 from pmvge.errors import TableError, choose, short
 from pmvge.graph import Features, Ids, Links, Pair, canonical, find_ids, parse_links
-from pmvge.tables.columns.casts import cast_id, check_casts, check_column, id_type, select_typed
+from pmvge.tables.columns.casts import (
+    NULL_TYPES,
+    cast_id,
+    check_casts,
+    check_column,
+    id_type,
+    select_typed,
+)
 from pmvge.tables.columns.encodings import Notes
 from pmvge.tables.columns.recipe import Recipe, fetch_batches
 from pmvge.tables.joining import JoinSummary, join_links, register_ids, transform_weights
 from pmvge.tables.project import LinkTable
 from pmvge.tables.sources.connection import connect, quote_ident, table_errors
-from pmvge.tables.sources.source import as_source
+from pmvge.tables.sources.dialect import DEFAULT, Dialect
+from pmvge.tables.sources.source import Source, as_source
 from pmvge.tables.sources.staging import stage
 
 SavedTables = Mapping[str, Any] | None  # ``PMvGE.tables_``; None: not fitted to tables
@@ -36,12 +46,13 @@ def read_rows(
 
     ``tables`` is ``model.tables_`` (or ``graph.tables``), ``source`` a file name or a data frame.
     Features are None for a view that had none in training. Rows of a table without the id column
-    get row numbers as ids. ``notes`` counts missing and unseen values. Raise TableError if a column
-    is missing or a value is not of its kind.
+    get row numbers as ids. Values of feature columns that the table does not have are missing.
+    ``notes`` counts missing and unseen values. Raise TableError if the table has none of the
+    feature columns, or if a value is not of its kind and that was an error in training.
     """
     known = _view(tables, view)
     recipe = None if known["recipe"] is None else Recipe.from_dict(known["recipe"])
-    table = as_source(source)
+    table = _as_written(source, known)
     where = f"view {view} ({table})"
     base = folder or Path()
     with connect(base) as db:
@@ -57,13 +68,24 @@ def read_rows(
                 kind = "VARCHAR" if as_text else id_type(db, [("raw", column, types)])
                 others = [f"{cast_id(column, types, kind)} AS id"]
             kinds = {} if recipe is None else recipe.kinds
-            for needed in kinds:
-                check_column(where, needed, types)
-            check_casts(db, where, "raw", kinds, types)
+            present = {c: kind for c, kind in kinds.items() if c in types}
+            if kinds and not present:
+                check_column(where, next(iter(kinds)), types)
+            on_error = known.get("on_error", "stop")
+            invalid = check_casts(db, where, "raw", present, types, on_error)
+            absent = {c: kind for c, kind in kinds.items() if c not in types}
+            others += [
+                f"CAST(NULL AS {NULL_TYPES[kind]}) AS {quote_ident(f'feature {column}')}"
+                for column, kind in absent.items()
+            ]
             counted: Notes = Notes() if notes is None else notes
+            for column in absent:
+                near = get_close_matches(column, set(types) - set(kinds), n=1, cutoff=0.5)
+                counted[column, f"absent, like {near[0]!r}" if near else "absent"] += 1
+            counted.update({(column, "invalid"): n for column, n in invalid.items()})
             start = 0
-            with select_typed(db, "raw", others, kinds, types) as rows:
-                for batch in fetch_batches(db, rows):
+            with select_typed(db, "raw", others, present, types) as rows:
+                for batch in fetch_batches(db, rows, 1 + len(kinds)):
                     ids = batch["id"]
                     if ids.null_count:
                         row = start + 1 + ids.is_null().index(True).as_py()
@@ -108,11 +130,12 @@ def read_links(
     """
     described = _links(tables, pair)
     table = LinkTable(
-        as_source(source),
+        _as_written(source, described),
         tuple(described["columns"]),
         described["weight"],
         described["aggregate"],
         described["symmetrize"],
+        described.get("on_error", "stop"),
     )
     a, b = described["pair"]
     base = folder or Path()
@@ -166,7 +189,7 @@ def read_labels(
     Raise TableError if a column is missing, or if no row has an id of the view.
     """
     known = _view(tables, view)
-    table = as_source(source)
+    table = _as_written(source, known)
     where = f"labels of {view} ({table})"
     with connect(Path()) as db:
         types = stage(db, "raw", table, Path())
@@ -194,13 +217,19 @@ def pair_of(tables: SavedTables, source: Any) -> Pair:
     Raise TableError if there is none, or more than one.
     """
     table = as_source(source)
-    with connect(Path()) as db:
-        types = stage(db, "raw", table, Path())
-    candidates = [
-        (str(entry["pair"][0]), str(entry["pair"][1]))
-        for entry in _require_tables(tables)["links"]
-        if {*entry["columns"], *([entry["weight"]] if entry["weight"] else [])} <= set(types)
-    ]
+    entries = _require_tables(tables)["links"]
+    candidates: list[Pair] = []
+    for entry in entries:
+        written = _as_written(source, entry)
+        with connect(Path()) as db:
+            try:
+                types = stage(db, "raw", written, Path())
+            except TableError:  # written in another way than this link table of the training
+                if entry is entries[-1] and not candidates:
+                    raise
+                continue
+        if {*entry["columns"], *([entry["weight"]] if entry["weight"] else [])} <= set(types):
+            candidates.append((str(entry["pair"][0]), str(entry["pair"][1])))
     if len(candidates) != 1:
         listed = " or ".join(",".join(pair) for pair in candidates or link_pairs(tables))
         raise TableError(f"{table}: its columns do not identify the views; pass --pair {listed}")
@@ -210,6 +239,14 @@ def pair_of(tables: SavedTables, source: Any) -> Pair:
 def link_pairs(tables: SavedTables) -> list[Pair]:
     """Return the view pairs of the training link tables."""
     return [(a, b) for a, b in (entry["pair"] for entry in _require_tables(tables)["links"])]
+
+
+def _as_written(source: Any, known: Mapping[str, Any]) -> Source:
+    """Return the source of a new table, written as the table in training was."""
+    given = as_source(source)
+    if given.dialect != DEFAULT or "dialect" not in known:
+        return given
+    return replace(given, dialect=Dialect.of(str(given), known["dialect"]))
 
 
 def _require_tables(tables: SavedTables) -> Mapping[str, Any]:

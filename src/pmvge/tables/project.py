@@ -11,10 +11,11 @@ from pmvge.errors import TableError, choose, short
 from pmvge.tables.sources.files import find_files
 from pmvge.tables.sources.source import as_source
 
-KINDS = ("numeric", "date", "category", "text", "vector")
+KINDS = ("numeric", "date", "category", "categories", "text", "vector")
 AGGREGATES = ("sum", "count", "max")
 SYMMETRIZE = ("sum", "max")
 TRANSFORMS = ("log1p",)  # of weights
+ON_ERROR = ("stop", "missing")
 MAX_SIZE = 2**31 - 1  # of a feature
 
 
@@ -22,15 +23,18 @@ MAX_SIZE = 2**31 - 1  # of a feature
 class Feature:
     """The kind of a column, and how it is encoded as numbers.
 
-    ``kind`` is "numeric", "date" (days), "category" (one-hot), "text" (a bag of words, weighted by
-    TF-IDF) or "vector" (a list of numbers). ``size`` limits the categories (default 1,000) or words
-    (default 20,000) that get a feature each, the most frequent first. With ``hashed``, words are
-    hashed to ``size`` features instead (default 16,384), and no vocabulary is stored.
+    ``kind`` is "numeric", "date" (days), "category" (one-hot), "categories" (several in a cell,
+    counted), "text" (a bag of words, weighted by TF-IDF) or "vector" (a list of numbers). ``size``
+    limits the categories (default 1,000) or words (default 20,000) that get a feature each, the
+    most frequent first. With ``hashed``, words are hashed to ``size`` features instead (default
+    16,384), and no vocabulary is stored. ``separator`` is the text between the categories of a
+    cell (default "|").
     """
 
     kind: str
     size: int | None = None
     hashed: bool = False
+    separator: str | None = None
 
     @classmethod
     def of(cls, where: str, given: Any) -> Feature:
@@ -45,7 +49,7 @@ class Feature:
             raise TableError(
                 f"{where}: expected a kind, one of {', '.join(KINDS)}, got {short(given)}"
             )
-        check_keys(where, options, ("kind", "size", "hashed"))
+        check_keys(where, options, ("kind", "size", "hashed", "separator"))
         kind = choose("kind", options.get("kind"), KINDS, where, error=TableError)
         size, hashed = options.get("size"), options.get("hashed", False)
         if size is not None and (type(size) is not int or not 1 <= size <= MAX_SIZE):
@@ -56,7 +60,14 @@ class Feature:
             raise TableError(
                 f"{where}: hashed = true needs kind text, got {short(hashed)} for {kind}"
             )
-        return cls(kind, size, hashed)
+        separator = options.get("separator")
+        valid = isinstance(separator, str) and separator and kind == "categories"
+        if separator is not None and not valid:
+            raise TableError(
+                f"{where}: separator: expected a text, with kind categories, got "
+                f"{short(separator)} for {kind}"
+            )
+        return cls(kind, size, hashed, separator)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +94,10 @@ class ViewTable:
     name
         The column with the names of the entities, which results show before the ids. None: guess
         it if features are guessed, else there are no names.
+    on_error
+        "stop": raise TableError if a value is not of its column's kind, or if ids are empty or
+        repeat. "missing": count such values as missing, and leave out rows without an id and all
+        but the first row of an id; notes say how many.
     """
 
     source: Any = None
@@ -92,6 +107,7 @@ class ViewTable:
     standardize: bool = True
     sparse: bool | None = None
     name: str | None = None
+    on_error: str = "stop"
 
     def __post_init__(self) -> None:
         if self.source is not None:
@@ -103,6 +119,7 @@ class ViewTable:
             )
         if isinstance(self.labels, str):
             raise TableError(f"labels: expected a list of columns, got {short(self.labels)}")
+        choose("on_error", self.on_error, ON_ERROR, "views", error=TableError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +142,9 @@ class LinkTable:
     transform
         A function of the combined weight of a link: "log1p", log(1 + w), for weights of which a
         few are much larger than the others. None: the weight itself.
+    on_error
+        "stop": raise TableError if a weight is not a number >= 0. "missing": such a weight is
+        missing, so its row is dropped and counted.
     """
 
     source: Any
@@ -133,6 +153,7 @@ class LinkTable:
     aggregate: str = "sum"
     symmetrize: str | None = None
     transform: str | None = None
+    on_error: str = "stop"
 
     def __post_init__(self) -> None:
         if self.source is None:
@@ -148,6 +169,7 @@ class LinkTable:
             choose("symmetrize", self.symmetrize, SYMMETRIZE, "links", error=TableError)
         if self.transform is not None:
             choose("transform", self.transform, TRANSFORMS, "links", error=TableError)
+        choose("on_error", self.on_error, ON_ERROR, "links", error=TableError)
 
 
 @dataclass(frozen=True, eq=False)

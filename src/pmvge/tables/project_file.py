@@ -10,6 +10,7 @@ from typing import Any
 from pmvge.errors import TableError, choose, one_line, short
 from pmvge.tables.project import (
     AGGREGATES,
+    ON_ERROR,
     SYMMETRIZE,
     TRANSFORMS,
     Feature,
@@ -18,6 +19,7 @@ from pmvge.tables.project import (
     ViewTable,
     check_keys,
 )
+from pmvge.tables.sources.dialect import KEYS, Dialect
 from pmvge.tables.sources.source import Source
 
 SOURCE_KEYS = ("source", "database", "table", "query")
@@ -84,8 +86,8 @@ def parse_project(where: str, content: Mapping[str, Any], folder: Path) -> Proje
 def _view_table(where: str, entry: Any) -> ViewTable:
     if not isinstance(entry, Mapping):
         raise TableError(f"{where}: expected a table of keys, got {short(entry)}")
-    keys = ("id", "name", "features", "labels", "standardize", "sparse")
-    check_keys(where, entry, (*SOURCE_KEYS, *keys))
+    keys = ("id", "name", "features", "labels", "standardize", "sparse", "on_error")
+    check_keys(where, entry, (*SOURCE_KEYS, *KEYS, *keys))
     source = _source(where, entry)
     features = entry.get("features", {})
     if not isinstance(features, Mapping):
@@ -103,6 +105,7 @@ def _view_table(where: str, entry: Any) -> ViewTable:
         entry.get("standardize", True),
         entry.get("sparse"),
         _string(where, entry, "name") if "name" in entry else None,
+        _on_error(where, entry),
     )
 
 
@@ -111,9 +114,8 @@ def _link_table(
 ) -> tuple[tuple[str, str], LinkTable]:
     if not isinstance(entry, Mapping):
         raise TableError(f"{where}: expected a table of keys, got {short(entry)}")
-    check_keys(
-        where, entry, (*SOURCE_KEYS, "views", "columns", "weight", "aggregate", "symmetrize")
-    )
+    keys = ("views", "columns", "weight", "aggregate", "symmetrize", "on_error")
+    check_keys(where, entry, (*SOURCE_KEYS, *KEYS, *keys))
     pair, columns = _strings(where, entry, "views"), _strings(where, entry, "columns")
     for key, names in (("views", pair), ("columns", columns)):
         if len(names) != 2:
@@ -131,7 +133,9 @@ def _link_table(
     if symmetrize is not None:
         choose("symmetrize", symmetrize, SYMMETRIZE, where, error=TableError)
     left, right = columns
-    table = LinkTable(source, (left, right), weight, aggregate, symmetrize, transform)
+    table = LinkTable(
+        source, (left, right), weight, aggregate, symmetrize, transform, _on_error(where, entry)
+    )
     return (pair[0], pair[1]), table
 
 
@@ -148,6 +152,11 @@ def _weight(where: str, entry: Mapping[str, Any]) -> tuple[str | None, str | Non
     return column, transform
 
 
+def _on_error(where: str, entry: Mapping[str, Any]) -> str:
+    given = entry.get("on_error", "stop")
+    return choose("on_error", given, ON_ERROR, where, error=TableError)
+
+
 def _source(where: str, entry: Mapping[str, Any]) -> Source | None:
     given = {key: _string(where, entry, key) for key in SOURCE_KEYS if key in entry}
     if not given:
@@ -158,7 +167,11 @@ def _source(where: str, entry: Mapping[str, Any]) -> Source | None:
             f"got {' and '.join(given)}"
         )
     return Source(
-        given.get("source"), given.get("database"), given.get("table"), given.get("query")
+        given.get("source"),
+        given.get("database"),
+        given.get("table"),
+        given.get("query"),
+        dialect=Dialect.of(where, {key: entry[key] for key in KEYS if key in entry}),
     )
 
 

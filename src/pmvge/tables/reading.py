@@ -39,6 +39,9 @@ class Tables:
     names: Mapping[str, str]  # {view: the column with the names of its entities}
     joined: Mapping[Pair, JoinSummary]  # rows of each link table, in total and dropped
     missing: Mapping[str, Mapping[str, int]]  # {view: {column: missing values}}
+    # With on_error = "missing": values that are not of their column's kind, and rows left out.
+    invalid: Mapping[str, Mapping[str, int]]  # {view: {column: values}}
+    left_out: Mapping[str, Mapping[str, int]]  # {view: {reason: rows}}
     project: Project  # with guessed columns filled in
 
     def notes(self) -> list[str]:
@@ -47,6 +50,14 @@ class Tables:
         for view, columns in self.missing.items():
             counts = ", ".join(f"{column!r} {n:,}" for column, n in columns.items())
             messages.append(f"view {view}: missing values, filled in or left empty: {counts}")
+        for view, columns in self.invalid.items():
+            counts = ", ".join(f"{column!r} {n:,}" for column, n in columns.items())
+            messages.append(
+                f"view {view}: values that are not of their kind, counted as missing: {counts}"
+            )
+        for view, reasons in self.left_out.items():
+            counts = ", ".join(f"{n:,} with {reason}" for reason, n in reasons.items())
+            messages.append(f"view {view}: rows left out: {counts}")
         return messages
 
 
@@ -134,12 +145,13 @@ def read_tables(
         types, link_types = stage_all(db, project)
         project = complete_project(db, project, types, link_types)
         caches = {} if folder is None else feature_caches(folder, project, types)
-        sides = {
+        staged = {
             name: stage_view(db, name, table, types[name], caches.get(name))
             if table.source is not None
             else collect_ids(db, name, project, link_types)
             for name, table in project.views.items()
         }
+        sides = {name: view.side for name, view in staged.items()}
         read = {
             name: read_view(db, sides[name], table, types.get(name, {}), caches.get(name))
             for name, table in project.views.items()
@@ -175,6 +187,8 @@ def read_tables(
         {name: table.name for name, table in project.views.items() if table.name is not None},
         {pair: summary for pair, (_, summary) in joined.items()},
         {name: view.missing for name, view in read.items() if view.missing},
+        {name: view.invalid for name, view in staged.items() if view.invalid},
+        {name: view.left_out for name, view in staged.items() if view.left_out},
         project,
     )
 
@@ -219,6 +233,7 @@ def _describe_tables(project: Project, read: Mapping[str, View]) -> dict[str, An
                 "ids": "integers" if view.ids.dtype.kind in "iu" else "text",
                 "standardize": project.views[name].standardize,
                 "recipe": view.recipe.to_dict() if view.recipe else None,
+                **_describe_source(project.views[name]),
             }
             for name, view in read.items()
         },
@@ -230,7 +245,15 @@ def _describe_tables(project: Project, read: Mapping[str, View]) -> dict[str, An
                 "aggregate": table.aggregate,
                 "symmetrize": table.symmetrize,
                 "transform": table.transform,
+                **_describe_source(table),
             }
             for pair, table in project.links.items()
         ],
     }
+
+
+def _describe_source(table: ViewTable | LinkTable) -> dict[str, Any]:
+    """Return how the table is written and what a bad cell means, where not as by default."""
+    dialect = {} if table.source is None else table.source.dialect.to_dict()
+    on_error = {} if table.on_error == "stop" else {"on_error": table.on_error}
+    return ({"dialect": dialect} if dialect else {}) | on_error

@@ -47,6 +47,15 @@ def feature_caches(
 
 
 @dataclass(frozen=True, eq=False)
+class StagedView:
+    """The table of a view's typed rows, and what ``on_error = "missing"`` has ignored in it."""
+
+    side: IdTable
+    invalid: dict[str, int]  # column -> values that are not of its kind
+    left_out: dict[str, int]  # reason -> rows
+
+
+@dataclass(frozen=True, eq=False)
 class View:
     """The ids, features and labels of one view, and how the features were encoded."""
 
@@ -64,22 +73,27 @@ def stage_view(
     table: ViewTable,
     types: Mapping[str, str],
     cache: FeatureCache | None,
-) -> IdTable:
+) -> StagedView:
     """Create a table of a view's rows, with typed columns, sorted by id.
 
     The position of a row is the position of its entity in the graph. Raise TableError if a column
-    is missing, if a value is not of its kind, or if ids are empty or repeat.
+    is missing; and, unless ``on_error`` is "missing", if a value is not of its kind, or if ids are
+    empty or repeat.
     """
     where = f"view {name} ({table.source})"
     raw = raw_view_name(name)
     column = check_column(where, str(table.id), types)
     features = resolve_features(where, table, types)
     kinds = {feature: features[feature].kind for feature in features}
+    invalid = {}
+    if table.on_error == "missing":
+        invalid = check_casts(db, where, raw, kinds, types, table.on_error)
     if cache is not None and cache.cached is not None:  # only columns that may be labels
         kinds = {feature: kind for feature, kind in kinds.items() if kind == "category"}
     with table_errors(where):
         kind = id_type(db, [(raw, column, types)])
-        check_casts(db, where, raw, kinds, types)
+        if table.on_error == "stop":
+            check_casts(db, where, raw, kinds, types)
         others = [f"{cast_id(column, types, kind)} AS id"]
         for label in dict.fromkeys((*table.labels, *_shown_columns(table, features, cache))):
             check_column(where, label, types)
@@ -87,10 +101,29 @@ def stage_view(
                 f"CAST({quote_ident(label)} AS VARCHAR) AS {quote_ident(f'label {label}')}"
             )
         staged = f"view {hex_name(name)}"
+        left_out = {}
         with select_typed(db, raw, others, kinds, types) as rows:
-            db.execute(f"CREATE TABLE {quote_ident(staged)} AS {rows} ORDER BY id")
+            if table.on_error == "missing":
+                db.execute(f'CREATE TEMP TABLE "all rows" AS {rows}')
+                left_out = _leave_out_rows(db, staged)
+            else:
+                db.execute(f"CREATE TABLE {quote_ident(staged)} AS {rows} ORDER BY id")
         _check_ids(db, where, staged, column)
-    return IdTable(name, staged, kind)
+    return StagedView(IdTable(name, staged, kind), invalid, left_out)
+
+
+def _leave_out_rows(db: duckdb.DuckDBPyConnection, staged: str) -> dict[str, int]:
+    """Create a table of the rows with an id, the first of each; return the numbers left out."""
+    ((n, known, distinct),) = fetch_all(
+        db, 'SELECT count(*), count(id), count(DISTINCT id) FROM "all rows"'
+    )
+    db.execute(
+        f'CREATE TABLE {quote_ident(staged)} AS SELECT * FROM "all rows" WHERE rowid IN '
+        '(SELECT min(rowid) FROM "all rows" WHERE id IS NOT NULL GROUP BY id) ORDER BY id'
+    )
+    db.execute('DROP TABLE "all rows"')
+    counts = {"an empty id": n - known, "a repeated id": known - distinct}
+    return {reason: count for reason, count in counts.items() if count}
 
 
 def _check_ids(db: duckdb.DuckDBPyConnection, where: str, staged: str, column: str) -> None:
@@ -99,7 +132,10 @@ def _check_ids(db: duckdb.DuckDBPyConnection, where: str, staged: str, column: s
     if not n:
         raise TableError(f"{where}: the table has no rows")
     if known < n:
-        raise TableError(f"{where}: id column {column!r}: {n - known:,} of {n:,} ids are empty")
+        raise TableError(
+            f"{where}: id column {column!r}: {n - known:,} of {n:,} ids are empty; "
+            'correct them, or set on_error = "missing"'
+        )
     if distinct < n:
         ((example,),) = fetch_all(
             db,
@@ -108,7 +144,7 @@ def _check_ids(db: duckdb.DuckDBPyConnection, where: str, staged: str, column: s
         )
         raise TableError(
             f"{where}: id column {column!r}: expected every id once, but {n - distinct:,} rows "
-            f"repeat one, such as {short(example)}"
+            f'repeat one, such as {short(example)}; remove them, or set on_error = "missing"'
         )
 
 
@@ -117,7 +153,7 @@ def collect_ids(
     name: str,
     project: Project,
     link_types: Mapping[Pair, Mapping[str, str]],
-) -> IdTable:
+) -> StagedView:
     """Create a table of the ids of a view without a source: those in the link tables.
 
     Raise TableError if no link table has ids of the view.
@@ -143,7 +179,7 @@ def collect_ids(
         query = f"SELECT DISTINCT id FROM ({union}) WHERE id IS NOT NULL ORDER BY id"
         db.execute(f"CREATE TABLE {quote_ident(staged)} AS {query}")
         _check_ids(db, f"view {name}", staged, columns[0][1])
-    return IdTable(name, staged, kind)
+    return StagedView(IdTable(name, staged, kind), {}, {})
 
 
 def read_view(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -15,15 +15,15 @@ from pmvge.tables.sources.source import Source
 _HEAD = """\
 # The tables that pmvge reads, and the kinds of their columns. File names are relative to this file.
 #
-# A view is a kind of entity. Its source is a CSV or Parquet file, or a glob of them:
+# A view is a kind of entity. Its source is a text or Parquet file, or a glob of them:
 #     source = "films-*.csv"
 # or a table of a DuckDB or SQLite file, or a query:
 #     database = "shop.duckdb"
 #     table = "films"
 #     query = "SELECT * FROM 'films.csv' WHERE year > 1990"
-# Features are column = kind: "numeric", "date", "category", "text" or "vector"; without features
-# a view has ids only. Labels are shown in the report and not used in training; name is the column
-# with the names of the entities.
+# Features are column = kind: "numeric", "date", "category", "categories" (several in a cell),
+# "text" or "vector"; without features a view has ids only. Labels are shown in the report and not
+# used in training; name is the column with the names of the entities.
 """
 _TAIL = """
 # Settings of the model; all others have their defaults. 'pmvge tune' searches for better ones.
@@ -32,15 +32,24 @@ random_state = 0
 """
 
 
-def project_text(project: Project, reasons: Mapping[str, str] | None = None) -> str:
-    """Return the text of a project file; ``reasons`` are its comments, as in a ``Sketch``."""
+def project_text(
+    project: Project,
+    reasons: Mapping[str, str] | None = None,
+    unused: Mapping[str, Collection[str]] | None = None,
+) -> str:
+    """Return the text of a project file.
+
+    ``reasons`` are its comments, and ``unused`` the columns of each view that no pattern may match,
+    as in a ``Sketch``.
+    """
     comments = reasons or {}
     lines = [_HEAD]
     for name, view in project.views.items():
         lines += _comment(comments.get(name))
         lines += [f"[views.{_key(name)}]", *_view_lines(view)]
         if view.features:
-            lines += [f"[views.{_key(name)}.features]", *_feature_lines(view.features), ""]
+            features = fold_columns(view.features, (unused or {}).get(name, ()))
+            lines += [f"[views.{_key(name)}.features]", *_feature_lines(features), ""]
     for pair, table in project.links.items():
         lines += _comment(comments.get(",".join(pair)))
         lines += ["[[links]]", *_link_lines(pair, table)]
@@ -66,6 +75,7 @@ def _view_lines(view: ViewTable) -> Iterator[str]:
         yield "standardize = false"
     if view.sparse is not None:
         yield f"sparse = {_value(view.sparse)}"
+    yield from _on_error_lines(view, "rows with an empty or a repeated id are left out")
     yield ""
 
 
@@ -85,7 +95,13 @@ def _link_lines(pair: tuple[str, str], table: LinkTable) -> Iterator[str]:
         yield f"aggregate = {_value(table.aggregate)}  # no weight column: every row has weight 1"
     if table.symmetrize is not None:
         yield f"symmetrize = {_value(table.symmetrize)}  # links within a view are undirected"
+    yield from _on_error_lines(table, "rows whose weight is not a number >= 0 are dropped")
     yield ""
+
+
+def _on_error_lines(table: ViewTable | LinkTable, meaning: str) -> Iterator[str]:
+    if table.on_error != "stop":
+        yield f"on_error = {_value(table.on_error)}  # {meaning}"
 
 
 def _source_lines(source: Source) -> Iterator[str]:
@@ -97,23 +113,27 @@ def _source_lines(source: Source) -> Iterator[str]:
     ):
         if value is not None:
             yield f"{key} = {_value(value)}"
+    for key, value in source.dialect.to_dict().items():
+        yield f"{key} = {_value(value)}"
 
 
-def _feature_lines(features: Mapping[str, Any]) -> Iterator[str]:
-    for name, feature in fold_columns(features).items():
+def _feature_lines(features: Mapping[str, Feature]) -> Iterator[str]:
+    for name, feature in features.items():
         options: dict[str, Any] = {"kind": feature.kind}
         if feature.size is not None:
             options["size"] = feature.size
         if feature.hashed:
             options["hashed"] = True
+        if feature.separator is not None:
+            options["separator"] = feature.separator
         plain = _value(feature.kind) if len(options) == 1 else _inline(options)
         yield f"{_key(name)} = {plain}"
 
 
-def fold_columns(features: Mapping[str, Any]) -> dict[str, Feature]:
+def fold_columns(features: Mapping[str, Any], unused: Collection[str] = ()) -> dict[str, Feature]:
     """Return features with columns w0, w1, ... replaced by one pattern, w[0-9]*.
 
-    They are replaced only if no other column matches the pattern.
+    They are replaced only if no other feature or unused column matches the pattern.
     """
     groups: dict[tuple[str, Any], list[str]] = {}
     for name, feature in features.items():
@@ -121,7 +141,7 @@ def fold_columns(features: Mapping[str, Any]) -> dict[str, Feature]:
     folded: dict[str, Feature] = {}
     for (start, feature), names in groups.items():
         pattern = f"{start}[0-9]*"
-        others = [name for name in features if name not in names]
+        others = [*unused, *(name for name in features if name not in names)]
         plain = start and not re.search(r"[*?\[\]]", start)
         if (
             len(names) >= MIN_NUMBERED

@@ -138,7 +138,24 @@ def test_the_output_is_a_parquet_file(run, model, films, tmp_path):
 def test_views_and_columns_are_checked(run, model, films, table, tmp_path):
     with pytest.raises(TableError, match="unknown view 'film': expected one of 'films'"):
         embed(run, model, "film", films / "films.csv", tmp_path / "v.parquet")
-    path = table(tmp_path / "new.csv", ("user_id", "aged", "country", "likes"), [("n", 1, 2, 3)])
-    with pytest.raises(TableError, match=r"no column 'age'.*'aged'"):
+    path = table(tmp_path / "new.csv", ("user_id", "aged", "town"), [("n", 1, 2)])
+    with pytest.raises(TableError, match=r"no column 'age'.*'aged'"):  # nor any other feature
         embed(run, model, "users", path, tmp_path / "v.parquet")
     assert not (tmp_path / "v.parquet").exists()
+
+
+def test_columns_that_a_table_does_not_have_are_missing_values(
+    run, model, films, table, read, tmp_path
+):
+    rows = read(films / "later" / "new_users.csv")
+    columns = ("user_id", "aged", "country", "likes")
+    part = [(r["user_id"], r["age"], r["country"], r["likes"]) for r in rows]
+    path = table(tmp_path / "new.csv", columns, part)
+    printed = embed(run, model, "users", path, tmp_path / "v.parquet")
+    assert "note: view users: no column 'age': all its values count as missing" in printed.err
+    assert "did you mean 'aged'?" in printed.err
+    empty = table(tmp_path / "empty.csv", ("user_id", "age", "country", "likes"),
+                  [(row[0], "", *row[2:]) for row in part])  # fmt: skip
+    embed(run, model, "users", empty, tmp_path / "w.parquet")
+    same = Embeddings.load(tmp_path / "v.parquet"), Embeddings.load(tmp_path / "w.parquet")
+    np.testing.assert_array_equal(same[0].vectors, same[1].vectors)

@@ -40,9 +40,12 @@ def fitted(run, output, *arguments):
 
 def test_flags_guess_as_init_does_and_print_the_guesses(run, films, flags, tmp_path):
     printed = run("fit", *flags, "-o", tmp_path / "flags", *QUICK)
-    init = run("init", films, "-o", tmp_path / "x.toml").out.split("\n\n")[0]
-    guessed = [line for line in printed.out.splitlines() if line.startswith(("view ", "links "))]
-    assert [line.replace(f"{films}/", "") for line in guessed] == init.splitlines()
+    init = run("init", films, "-o", tmp_path / "x.toml")
+    by_init, guessed = (
+        [line for line in output.splitlines() if line.startswith(("view ", "links "))]
+        for output in (init.out, printed.out)
+    )
+    assert [line.replace(f"{films}/", "") for line in guessed] == by_init
     run("fit", films / "pmvge.toml", "-o", tmp_path / "file", *QUICK)
     by_flags, by_file = PMvGE.load(tmp_path / "flags"), PMvGE.load(tmp_path / "file")
     assert by_flags.ids_.keys() == by_file.ids_.keys()

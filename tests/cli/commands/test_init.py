@@ -1,6 +1,10 @@
 """``pmvge init``: the file it writes, what it prints, and existing files."""
 
+import contextlib
 import json
+import os
+import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -53,7 +57,7 @@ def test_init_as_json(tables, run, tmp_path):
     (tables / "notes.txt").write_text("Once upon a time\n")
     path = tmp_path / "new" / "of mine.toml"
     printed = json.loads(run("init", tables, "-o", path, "--json").out)
-    assert set(printed) == {"project", "guessed", "skipped"}
+    assert set(printed) == {"project", "guessed", "matches", "notes", "skipped"}
     assert printed["project"] == str(path)
     assert set(printed["guessed"]) == {"films", "users", "genre", "films,genre", "users,films"}
     assert list(printed["skipped"]) == ["notes.txt"]
@@ -82,3 +86,88 @@ def test_paths_with_brackets_and_spaces_are_printed_unchanged(tables, run):
     printed = run("init", folder, "--force").out
     assert f"Wrote {folder / 'pmvge.toml'}. " in printed
     assert f"pmvge fit '{folder / 'pmvge.toml'}'\n" in printed
+
+
+def rename_users(tables):
+    """Write the ids of users in another way than in the ratings."""
+    path = tables / "users.csv"
+    path.write_text(path.read_text().replace("\nu", "\nuser_"))
+
+
+def test_match_rates_and_notes_are_printed(tables, run):
+    path = tables / "users.csv"
+    lines = path.read_text().splitlines()
+    lines = [f"{line},," if at else f"{line},empty,empty2" for at, line in enumerate(lines)]
+    path.write_text("\n".join([*lines, lines[1]]))
+    printed = run("init", tables, "--force")
+    assert "ratings.film_id matches films.film_id in 60 of 60 values" in printed.out
+    assert "note: users.csv: left out 2 columns, 'empty', 'empty2': each is empty" in printed.err
+    assert "1 of 101 rows repeat an id, such as 'u00000'" in printed.err
+    content = tomllib.loads((tables / "pmvge.toml").read_text())
+    assert content["views"]["users"]["on_error"] == "missing"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("more.jsonl", b'{"a": 1}\n', "JSON is not read"),
+        ("sheet.xlsx", b"PK\x03\x04", "a spreadsheet: export its sheets as CSV"),
+        ("all.zip", b"PK\x03\x04", "an archive: unpack it"),
+        ("split.npz", b"PK\x03\x04", "arrays, not a table"),
+        ("picture", b"\x89PNG\r\n\x1a\n\0", "expected a text file, got another format"),
+        ("README", b"a,b\nc,d\n", "not a table"),
+        ("about", b"These data,\nare free.\n", "not a table: its lines do not have the same"),
+    ],
+)
+def test_files_that_are_not_read_are_listed_with_the_reason(tables, run, name, content, reason):
+    (tables / name).write_bytes(content)
+    assert f"note: left out {name}: {reason}" in run("init", tables, "--force").err
+
+
+def test_an_unsure_guess_stops_with_the_readings_and_writes_nothing(tables, refused):
+    rename_users(tables)
+    (tables / "pmvge.toml").unlink()
+    message = refused("init", tables)
+    assert (
+        "ratings.user_id matches users.user_id in 0 of 100 values: 'u00000' against 'user_00000'"
+    ) in message
+    assert "--choose ratings.csv:user_id=none (it holds none of these ids" in message
+    assert not (tables / "pmvge.toml").exists()
+
+
+def test_choose_answers_the_question(tables, run, refused):
+    rename_users(tables)
+    printed = run("init", tables, "--force", "--choose", "ratings.csv:user_id=none")
+    assert "view user: no table, ids from the links" in printed.out
+    assert "note: left out users.csv: no link table refers to it" in printed.err
+    message = refused("init", tables, "--force", "--choose", "ratings.csv=none")
+    assert message == "--choose: expected FILE:WHAT=ANSWER, got 'ratings.csv=none'"
+    message = refused("init", tables, "--force", "--choose", "ratings.csv:user_id=genres")
+    assert "unknown answer 'genres': expected one of" in message
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_questions_are_asked_on_a_terminal(tables, environ):
+    import pty
+
+    path = tables / "ratings.csv"
+    path.write_text(path.read_text().replace(",1\n", ",-1\n"))
+    main, terminal = pty.openpty()
+    command = [sys.executable, "-m", "pmvge", "init", str(tables), "--force"]
+    os.write(main, b"7\n1\n")  # 7 is not a choice
+    process = subprocess.run(
+        command, stdin=terminal, stderr=terminal, stdout=subprocess.PIPE, env=environ, check=True
+    )
+    os.close(terminal)
+    shown = b""
+    with contextlib.suppress(OSError):  # the end of the terminal
+        while part := os.read(main, 4096):
+            shown += part
+    os.close(main)
+    assert b"which column is the weight of a link?" in shown
+    assert b"1  stars: stars is the weight, and rows with a negative one are dropped" in shown
+    assert b"--choose ratings.csv:weight=stars" in shown
+    assert b"sum of stars" in process.stdout
+    content = tomllib.loads((tables / "pmvge.toml").read_text())
+    (ratings,) = [entry for entry in content["links"] if entry["source"] == "ratings.csv"]
+    assert (ratings["weight"], ratings["on_error"]) == ("stars", "missing")

@@ -243,7 +243,10 @@ def test_skipped_tables_are_listed(tmp_path, sketched) -> None:
     assert set(found.skipped) == {
         "ratings.2.csv", "empty.csv", "notes.txt", "picture.csv", "broken.db", "ALONE.CSV"
     }  # fmt: skip
-    assert found.skipped["ratings.2.csv"] == "users and movies are already linked by ratings.1.csv"
+    assert found.skipped["ratings.2.csv"] == (
+        "users and movies are already linked by ratings.1.csv; to use both, combine them by a glob "
+        "or a query"
+    )
     assert not any("\n" in why for why in found.skipped.values())
 
 

@@ -25,6 +25,8 @@ SQL_FUNCTIONS = {
     "_number_facts": "tables/guessing/profile.py",
     "_try_cast": "tables/columns/casts.py",
     "scan_files": "tables/sources/files.py",
+    "_scan": "tables/sources/staging.py",
+    "_replace_cells": "tables/sources/staging.py",
     "_as_text": "tables/columns/casts.py",
     "_weight": "tables/joining.py",
     "_is_integer": "tables/columns/casts.py",

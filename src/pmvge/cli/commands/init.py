@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from pmvge.cli.options import AsJson
-from pmvge.cli.output import bold, check_writable, print_json, print_notes, shell_quoted
+from pmvge.cli.output import bold, check_writable, print_json, print_notes, shell_quoted, visible
 from pmvge.errors import StorageError
 
 
@@ -21,13 +21,23 @@ def init(
             "-o", "--output", help="The project file to write. Default: pmvge.toml in the folder."
         ),
     ] = None,
+    choose: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--choose",
+            metavar="FILE:WHAT=ANSWER",
+            help="The answer to a question, as its message shows it, such as "
+            "ratings.csv:weight=stars. Can be repeated.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Read the tables in a folder, guess views and links, and write pmvge.toml.
 
-    Reads CSV and Parquet files and DuckDB or SQLite databases. Check the file that is written,
-    correct wrong guesses, then run pmvge fit.
+    Reads text files (CSV and others, with a header or without), Parquet files, and DuckDB or SQLite
+    databases. If two readings of the tables are close, it asks on a terminal; elsewhere it stops,
+    and --choose selects one. Check the file that is written, then run pmvge fit.
 
     Example: pmvge init data/
     """
@@ -35,19 +45,32 @@ def init(
     if path.exists() and not force:
         raise StorageError(f"{path}: the file exists; pass --force to replace it")
     from pmvge import storage
+    from pmvge.cli.asking import ask_on_terminal, parse_answers
     from pmvge.cli.projects import describe_project
     from pmvge.tables import project_text, sketch_project
 
-    sketch = sketch_project(folder)
-    text = project_text(sketch.project, sketch.reasons)
+    ask = None if as_json else ask_on_terminal()
+    sketch = sketch_project(folder, parse_answers(choose or []), ask)
+    text = project_text(sketch.project, sketch.reasons, sketch.unused)
     check_writable(path, folder=False)
     storage.replace_file(path, lambda partial: partial.write_bytes(text.encode()))
     if as_json:
-        print_json({"project": str(path), "guessed": sketch.reasons, "skipped": sketch.skipped})
+        print_json(
+            {
+                "project": str(path),
+                "guessed": sketch.reasons,
+                "matches": sketch.matches,
+                "notes": sketch.notes,
+                "skipped": sketch.skipped,
+            }
+        )
         return
     console = Console(highlight=False)
     for line in describe_project(sketch.project):
         console.print(line, soft_wrap=True, markup=False)
+    for line in sketch.matches:
+        console.print(visible(line), soft_wrap=True, markup=False)
+    print_notes(sketch.notes)
     print_notes(f"left out {name}: {reason}" for name, reason in sketch.skipped.items())
     console.print(
         f"\nWrote {bold(path)}. Check it, then run: pmvge fit {shell_quoted(path)}",

@@ -1,7 +1,8 @@
 """SQL casts of id and feature columns, and checks of their values.
 
 Ids are integers if all of them are written as integers, else text. Numbers become DOUBLE, dates
-days since 1970, categories and texts VARCHAR, and vectors lists of DOUBLE (FLOAT lists stay FLOAT).
+days since 1970, categories and texts VARCHAR (lists of categories VARCHAR[]), and vectors lists of
+DOUBLE (FLOAT lists stay FLOAT).
 """
 
 from __future__ import annotations
@@ -26,10 +27,20 @@ _INTEGER_LIKE = r"-?\d+(\.0+)?"  # such as 7.0, which other tools write for 7
 CASTS = {
     "numeric": "coalesce(TRY_CAST({0} AS DOUBLE), "
     "CASE lower(CAST({0} AS VARCHAR)) WHEN 'true' THEN 1 WHEN 'false' THEN 0 END)",
-    "date": "epoch(TRY_CAST({} AS TIMESTAMP)) / 86400",
+    "date": "epoch(coalesce(TRY_CAST({0} AS TIMESTAMP), "
+    "try_strptime(CAST({0} AS VARCHAR), ['%d-%b-%Y', '%d.%m.%Y']))) / 86400",
     "category": "CAST({} AS VARCHAR)",
+    "categories": "CAST({} AS VARCHAR)",
     "text": "CAST({} AS VARCHAR)",
     "vector": "TRY_CAST({0} AS DOUBLE[])",
+}
+NULL_TYPES = {  # of the columns that these casts return
+    "numeric": "DOUBLE",
+    "date": "DOUBLE",
+    "category": "VARCHAR",
+    "categories": "VARCHAR",
+    "text": "VARCHAR",
+    "vector": "DOUBLE[]",
 }
 # Insert commas into a list as numpy prints it, with blanks between the numbers.
 _INSERT_COMMAS = "'[' || regexp_replace(trim(trim({0}, '[]')), '\\s+', ', ', 'g') || ']'"
@@ -56,8 +67,12 @@ def cast(column: str, kind: str, types: Mapping[str, str]) -> str:
     name = quote_ident(column)
     if kind == "text" and types[column].endswith("]"):  # a list of words
         return f"array_to_string({name}, ' ')"
+    if kind == "categories" and types[column].endswith("]"):
+        return f"CAST({name} AS VARCHAR[])"
     if kind == "category" and types[column].startswith(_FRACTIONAL):  # 1.0 in pandas is 1 in CSV
         return cast_id(column, types, "VARCHAR")
+    if kind == "numeric" and types[column] in _INTEGERS:
+        return name  # narrower than DOUBLE; the encoding casts it
     if kind == "date" and types[column] in ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"):
         return f"epoch({name}) / 86400"
     if kind == "vector" and re.fullmatch(r"FLOAT\[\d*\]", types[column]):
@@ -66,6 +81,8 @@ def cast(column: str, kind: str, types: Mapping[str, str]) -> str:
     expression = _try_cast(column, kind, types)
     if kind == "numeric":
         return f"CASE WHEN isfinite({expression}) THEN {expression} END"
+    if kind == "vector":
+        return f"CASE WHEN NOT ({is_invalid(column, kind, types)}) THEN {expression} END"
     return expression
 
 
@@ -93,32 +110,40 @@ def check_casts(
     table: str,
     kinds: Mapping[str, str],
     types: Mapping[str, str],
-) -> None:
-    """Raise TableError if a column has values that are not of its kind."""
+    on_error: str = "stop",
+) -> dict[str, int]:
+    """Return the number of values of each column that are not of its kind, where there are any.
+
+    Raise TableError if there are any and ``on_error`` is "stop".
+    """
     to_check = [
         c
         for c, kind in kinds.items()
         if kind in _EXPECTED and not (kind == "numeric" and types[c] in _INTEGERS)
     ]
-    invalid = {column: is_invalid(column, kinds[column], types) for column in to_check}
-    n_invalid: list[int] = []
+    conditions = {column: is_invalid(column, kinds[column], types) for column in to_check}
+    counts: list[int] = []
     with table_errors(where):
         for start in range(0, len(to_check), PART):
             part = to_check[start : start + PART]
-            counts = ", ".join(f"count_if({invalid[column]})" for column in part)
-            (row,) = fetch_all(db, f"SELECT {counts} FROM {quote_ident(table)}")
-            n_invalid += row
-        for column, count in zip(invalid, n_invalid, strict=True):
-            if count:
-                query = (
-                    f"SELECT {quote_ident(column)} FROM {quote_ident(table)} "
-                    f"WHERE {invalid[column]} LIMIT 1"
-                )
-                ((example,),) = fetch_all(db, query)
-                raise TableError(
-                    f"{where}: column {column!r}: expected {_EXPECTED[kinds[column]]}, but "
-                    f"{count:,} values are something else, such as {short(example)}"
-                )
+            sums = ", ".join(f"count_if({conditions[column]})" for column in part)
+            (row,) = fetch_all(db, f"SELECT {sums} FROM {quote_ident(table)}")
+            counts += row
+        invalid = {column: n for column, n in zip(conditions, counts, strict=True) if n}
+        if on_error == "missing":
+            return invalid
+        for column, count in invalid.items():
+            query = (
+                f"SELECT {quote_ident(column)} FROM {quote_ident(table)} "
+                f"WHERE {conditions[column]} LIMIT 1"
+            )
+            ((example,),) = fetch_all(db, query)
+            raise TableError(
+                f"{where}: column {column!r}: expected {_EXPECTED[kinds[column]]}, but "
+                f"{count:,} values are something else, such as {short(example)}; correct them, or "
+                'set on_error = "missing"'
+            )
+    return invalid
 
 
 @contextmanager
@@ -131,13 +156,14 @@ def select_typed(
 ) -> Iterator[str]:
     """Yield the SQL that selects ``others`` and each column, cast, as ``feature NAME``.
 
-    More than ``MAX_COLUMNS`` columns are cast in parts, in temporary tables that are joined by
-    position. They exist inside the context only.
+    If more than ``MAX_COLUMNS`` columns need a cast, they are cast in parts, in temporary tables
+    that are joined by position. They exist inside the context only.
     """
     columns = others + [
         f"{cast(c, kind, types)} AS {quote_ident(f'feature {c}')}" for c, kind in kinds.items()
     ]
-    if len(columns) <= MAX_COLUMNS:
+    plain = sum(kind == "numeric" and types[c] in _INTEGERS for c, kind in kinds.items())
+    if len(columns) - plain <= MAX_COLUMNS:
         yield f"SELECT {', '.join(columns)} FROM {quote_ident(raw)}"
         return
     rows = quote_ident(f"rows of {raw}")  # reads files once instead of once per part

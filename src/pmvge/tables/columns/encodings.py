@@ -7,7 +7,7 @@ once, to the training table, and holds plain data: means, categories, words.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
@@ -22,8 +22,10 @@ from pmvge.errors import TableError
 from pmvge.graph import standard_scale
 
 Matrix: TypeAlias = NDArray[np.float32] | sparse.csr_array
-# Counts by (column, note): values that were "missing" or "unseen" in training; "numbered" is 1 if
-# a table without its id column got row numbers as ids.
+# Counts by (column, note): values that were "missing" or "unseen" in training, and "invalid" ones,
+# not of their kind, that count as missing. "numbered" is 1 if a table without its id column got row
+# numbers as ids; "absent" is 1 for a column that a new table does not have, and its note goes on
+# with ", like 'ages'" if there is a similar one.
 Notes: TypeAlias = Counter[tuple[str, str]]
 CATEGORIES, WORDS, BUCKETS = 1000, 20_000, 1 << 14  # default sizes
 
@@ -78,12 +80,14 @@ class Numbers:
     def encode(self, batch: Mapping[str, pyarrow.Array], notes: Notes) -> Matrix:
         """Return features (rows, width), the missing-value indicators last."""
         fill, shift, scale, indicated = self._arrays
-        x = np.column_stack([_doubles(batch[column]) for column in self.columns])
+        x = stack_numbers(batch[column] for column in self.columns)
         empty = np.isnan(x)
         for column, count in zip(self.columns, empty.sum(axis=0).tolist(), strict=True):
             notes[column, "missing"] += count
-        filled = (np.where(empty, fill, x) - shift) * scale
-        return np.hstack([filled, empty[:, indicated]]).astype(np.float32)
+        x[empty] = np.broadcast_to(fill, x.shape)[empty]
+        x -= shift
+        x *= scale
+        return np.hstack([x.astype(np.float32), empty[:, indicated].astype(np.float32)])
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,54 @@ class Category:
 
 
 @dataclass(frozen=True)
+class Categories:
+    """Encoding of a column with several categories in a cell: the count of each.
+
+    A cell is a text with ``separator`` between the categories (a blank stands for any white space),
+    or a list. ``values``, ``rest`` and ``missing`` are as in :class:`Category`; a cell without a
+    category is missing.
+    """
+
+    kinds: ClassVar = ("categories",)
+    columns: tuple[str, ...]
+    values: tuple[str, ...]
+    rest: bool
+    missing: bool
+    separator: str
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return max(1, len(self.values) + self.rest + self.missing)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether there are more features than a dense matrix should have."""
+        return self.width > 256
+
+    def encode(self, batch: Mapping[str, pyarrow.Array], notes: Notes) -> Matrix:
+        """Return features (rows, width): how often each category occurs in a cell."""
+        (column,) = self.columns
+        rows, parts = split_cells(batch[column], self.separator)
+        known = pyarrow.array(self.values, pyarrow.string())
+        index = pyarrow.compute.index_in(parts, value_set=known)
+        at = pyarrow.compute.fill_null(index, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        n = len(batch[column])
+        empty = np.setdiff1d(np.arange(n), rows)
+        notes[column, "missing"] += len(empty)
+        notes[column, "unseen"] += 0 if self.rest else int((at < 0).sum())
+        at[at < 0] = len(self.values) if self.rest else -1
+        if self.missing:
+            rows = np.concatenate([rows, empty])
+            at = np.concatenate([at, np.full(len(empty), len(self.values) + self.rest)])
+        rows, at = rows[at >= 0], at[at >= 0]
+        ones = np.ones(len(rows), np.float32)
+        X = sparse.csr_array((ones, (rows, at)), shape=(n, self.width))
+        X.sum_duplicates()
+        return X if self.sparse else X.toarray()
+
+
+@dataclass(frozen=True)
 class Words:
     """Encoding of a text column as a bag of words, weighted by TF-IDF; rows have norm 1."""
 
@@ -200,7 +252,7 @@ class HashedWords:
         return sparse.csr_array(hasher.transform(_texts(self.columns[0], batch, notes)))
 
 
-ColumnEncoding: TypeAlias = Numbers | Vector | Category | Words | HashedWords
+ColumnEncoding: TypeAlias = Numbers | Vector | Category | Categories | Words | HashedWords
 
 
 def lists_to_rows(column: str, values: pyarrow.Array, length: int) -> NDArray[np.float64]:
@@ -223,6 +275,30 @@ def lists_to_rows(column: str, values: pyarrow.Array, length: int) -> NDArray[np
     return x
 
 
+def split_cells(cells: pyarrow.Array, separator: str) -> tuple[NDArray[np.int64], pyarrow.Array]:
+    """Return the categories of all cells, trimmed, and the row of each; empty ones are left out."""
+    if not (pyarrow.types.is_list(cells.type) or pyarrow.types.is_large_list(cells.type)):
+        texts = cells.cast(pyarrow.string())
+        if separator.isspace():
+            cells = pyarrow.compute.utf8_split_whitespace(texts)
+        else:
+            cells = pyarrow.compute.split_pattern(texts, separator)
+    rows = pyarrow.compute.list_parent_indices(cells).to_numpy(zero_copy_only=False)
+    parts = pyarrow.compute.list_flatten(cells).cast(pyarrow.string())
+    parts = pyarrow.compute.utf8_trim_whitespace(parts)
+    given = pyarrow.compute.fill_null(pyarrow.compute.not_equal(parts, ""), False)
+    return rows[given.to_numpy(zero_copy_only=False)].astype(np.int64), parts.filter(given)
+
+
+def stack_numbers(columns: Iterable[pyarrow.Array]) -> NDArray[np.float64]:
+    """Return columns of numbers as a matrix, with NaN for missing values.
+
+    Columns of one type are stacked before they are cast: small integers are faster to copy.
+    """
+    arrays = [column.to_numpy(zero_copy_only=False) for column in columns]
+    return np.column_stack(arrays).astype(np.float64, copy=False)
+
+
 def _doubles(values: pyarrow.Array) -> NDArray[np.float64]:
     """Return numbers as float64, with NaN for missing values."""
     return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)
@@ -237,6 +313,7 @@ _NAMES: dict[str, type[ColumnEncoding]] = {
     "numbers": Numbers,
     "vector": Vector,
     "category": Category,
+    "categories": Categories,
     "words": Words,
     "hashed words": HashedWords,
 }

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import duckdb
 import numpy as np
 import pyarrow
+from numpy.typing import NDArray
 from sklearn.feature_extraction.text import CountVectorizer
 
 from pmvge.errors import TableError
@@ -16,6 +17,7 @@ from pmvge.tables.columns.encodings import (
     BUCKETS,
     CATEGORIES,
     WORDS,
+    Categories,
     Category,
     ColumnEncoding,
     HashedWords,
@@ -24,12 +26,15 @@ from pmvge.tables.columns.encodings import (
     Vector,
     Words,
     lists_to_rows,
+    split_cells,
+    stack_numbers,
 )
 from pmvge.tables.columns.recipe import Recipe, fetch_batches
 from pmvge.tables.project import Feature, ViewTable
 from pmvge.tables.sources.connection import fetch_all, quote_ident
 
 MAX_DENSE_WIDTH = 1 << 20  # features
+MAX_STATISTICS = 256  # columns per statement; more are read in batches: planning is slow
 
 
 def fit_recipe(
@@ -53,6 +58,8 @@ def fit_recipe(
         try:
             if feature.kind == "category":
                 fitted.append(_fit_category(db, staged, column, feature.size or CATEGORIES))
+            elif feature.kind == "categories":
+                fitted.append(fit_categories(column, _column(db, staged, column), feature))
             elif feature.kind == "text" and feature.hashed:
                 fitted.append(HashedWords((column,), feature.size or BUCKETS))
             elif feature.kind == "text":
@@ -79,16 +86,21 @@ def _fit_numbers(
     kinds: list[str],
     standardize: bool,
 ) -> Numbers:
-    scalings: list[Scaling] = []
+    if len(columns) > MAX_STATISTICS:
+        selection = ", ".join(quote_ident(f"feature {column}") for column in columns)
+        query = f"SELECT {selection} FROM {quote_ident(staged)}"
+        moments = Moments(len(columns))
+        for batch in fetch_batches(db, query, len(columns)):
+            moments.add(stack_numbers(batch.values()))
+        return Numbers(tuple(columns), tuple(kinds), moments.scalings(standardize))
     db.execute("SET threads = 1")  # sums in the order of the ids: reproducible to the bit
-    for start in range(0, len(columns), 256):  # columns per statement
-        names = [quote_ident(f"feature {column}") for column in columns[start : start + 256]]
-        statistics = ", ".join(f"avg({n}), stddev_pop({n}), count(*) - count({n})" for n in names)
-        (row,) = fetch_all(db, f"SELECT {statistics} FROM {quote_ident(staged)}")
-        scalings += [
-            Scaling.of(row[at], row[at + 1], row[at + 2] > 0, standardize)
-            for at in range(0, len(row), 3)
-        ]
+    names = [quote_ident(f"feature {column}") for column in columns]
+    statistics = ", ".join(f"avg({n}), stddev_pop({n}), count(*) - count({n})" for n in names)
+    (row,) = fetch_all(db, f"SELECT {statistics} FROM {quote_ident(staged)}")
+    scalings = [
+        Scaling.of(row[at], row[at + 1], row[at + 2] > 0, standardize)
+        for at in range(0, len(row), 3)
+    ]
     db.execute("RESET threads")
     return Numbers(tuple(columns), tuple(kinds), tuple(scalings))
 
@@ -149,27 +161,56 @@ def fit_words(column: str, batches: Iterable[pyarrow.Array], size: int | None) -
     )
 
 
+def fit_categories(column: str, batches: Iterable[pyarrow.Array], feature: Feature) -> Categories:
+    """Return the encoding of a column with several categories in a cell, most frequent first."""
+    separator, size = feature.separator or "|", feature.size or CATEGORIES
+    missing, counts = False, Counter[str]()
+    for batch in batches:
+        rows, parts = split_cells(batch, separator)
+        missing |= len(np.unique(rows)) < len(batch)
+        counts.update(parts.to_pylist())
+    kept = sorted(counts, key=lambda value: (-counts[value], value))[:size]
+    return Categories((column,), tuple(sorted(kept)), len(counts) > size, missing, separator)
+
+
 def fit_vector(
     column: str, batches: Iterable[pyarrow.Array], length: int, standardize: bool
 ) -> Vector:
     """Return the encoding of a vector column: mean and deviation of every element, over batches."""
-    n, mean, square = 0, np.zeros(length), np.zeros(length)
-    missing = False
+    moments = Moments(length)
     for batch in batches:
-        x = lists_to_rows(column, batch, length)
-        missing |= bool(np.isnan(x[:, 0]).any())
-        x = x[~np.isnan(x[:, 0])]
-        if len(x):
-            batch_mean, total = x.mean(axis=0), n + len(x)
-            between = (batch_mean - mean) ** 2 * n * len(x) / total
-            square += ((x - batch_mean) ** 2).sum(axis=0) + between
-            mean += (batch_mean - mean) * len(x) / total
-            n = total
-    deviation = np.sqrt(square / max(1, n))
-    return Vector(
-        (column,),
-        tuple(
-            Scaling.of(m, d, missing, standardize)
-            for m, d in zip(mean.tolist(), deviation.tolist(), strict=True)
-        ),
-    )
+        moments.add(lists_to_rows(column, batch, length))
+    return Vector((column,), moments.scalings(standardize))
+
+
+class Moments:
+    """Means and standard deviations of columns, from batches of rows; NaN is a missing value."""
+
+    def __init__(self, columns: int) -> None:
+        self._n = np.zeros(columns)
+        self._mean, self._square = np.zeros(columns), np.zeros(columns)
+        self._missing = np.zeros(columns, bool)
+
+    def add(self, x: NDArray[np.float64]) -> None:
+        """Add the rows of a matrix: combine its moments with those of the rows before."""
+        empty = np.isnan(x)
+        n_empty = empty.sum(axis=0)
+        self._missing |= n_empty > 0
+        n = len(x) - n_empty
+        total = np.maximum(1, self._n + n)
+        mean = np.sum(x, axis=0, where=~empty) / np.maximum(1, n)
+        deviations = x - mean
+        deviations[empty] = 0.0
+        between = (mean - self._mean) ** 2 * self._n * n / total
+        self._square += np.einsum("ij,ij->j", deviations, deviations) + between
+        self._mean += (mean - self._mean) * n / total
+        self._n += n
+
+    def scalings(self, standardize: bool) -> tuple[Scaling, ...]:
+        """Return the scaling of each column."""
+        deviation = np.sqrt(self._square / np.maximum(1, self._n))
+        columns = zip(self._n, self._mean, deviation, self._missing, strict=True)
+        return tuple(
+            Scaling.of(float(m) if n else None, float(d) if n else None, bool(e), standardize)
+            for n, m, d, e in columns
+        )

@@ -22,6 +22,8 @@ from pmvge.tables.columns.encodings import ColumnEncoding, Matrix, Notes
 from pmvge.tables.project import Feature, ViewTable
 from pmvge.tables.sources.connection import BATCH, quote_ident
 
+BATCH_CELLS = 1 << 22  # cells fetched at once
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -89,12 +91,16 @@ def resolve_features(
     return {name: chosen[name] for name in columns if name in chosen}
 
 
-def fetch_batches(db: duckdb.DuckDBPyConnection, query: str) -> Iterator[dict[str, pyarrow.Array]]:
+def fetch_batches(
+    db: duckdb.DuckDBPyConnection, query: str, columns: int = 1
+) -> Iterator[dict[str, pyarrow.Array]]:
     """Yield the rows of a query in their order, in batches of ``BATCH`` rows.
 
-    The connection must not execute anything else before the last batch.
+    Queries with many columns have smaller batches, of ``BATCH_CELLS`` cells. The connection must
+    not execute anything else before the last batch.
     """
-    for batch in db.sql(query).to_arrow_reader(BATCH):
+    rows = min(BATCH, max(256, BATCH_CELLS // columns))
+    for batch in db.sql(query).to_arrow_reader(rows):
         yield dict(zip(batch.schema.names, batch.columns, strict=True))
 
 
@@ -103,7 +109,8 @@ def encode_batches(
 ) -> Iterator[Matrix]:
     """Yield features of all rows of a typed table in their order, batch by batch."""
     selection = ", ".join(quote_ident(f"feature {c}") for c in recipe.kinds)
-    for batch in fetch_batches(db, f"SELECT {selection} FROM {quote_ident(staged)}"):
+    query = f"SELECT {selection} FROM {quote_ident(staged)}"
+    for batch in fetch_batches(db, query, len(recipe.kinds)):
         yield recipe.encode(batch, notes)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pmvge.errors import short
 from pmvge.tables.columns.encodings import (
+    Categories,
     Category,
     ColumnEncoding,
     HashedWords,
@@ -16,7 +17,8 @@ from pmvge.tables.columns.encodings import (
     Words,
 )
 from pmvge.tables.columns.recipe import Recipe
-from pmvge.tables.project import AGGREGATES, MAX_SIZE, SYMMETRIZE, TRANSFORMS
+from pmvge.tables.project import AGGREGATES, MAX_SIZE, ON_ERROR, SYMMETRIZE, TRANSFORMS
+from pmvge.tables.sources.dialect import KEYS, Dialect
 
 
 def check_saved_tables(tables: Any) -> Mapping[str, Any] | None:
@@ -32,6 +34,7 @@ def check_saved_tables(tables: Any) -> Mapping[str, Any] | None:
         _expect(f"{view}: ids", known.get("ids"), known.get("ids") in (None, "integers", "text"))
         standardize = known.get("standardize", True)  # models of earlier versions have no entry
         _expect(f"{view}: standardize", standardize, isinstance(standardize, bool))
+        _check_source(view, known)
         if known["recipe"] is not None:
             read_recipe(view, known["recipe"])
     for entry in tables["links"]:
@@ -44,8 +47,19 @@ def check_saved_tables(tables: Any) -> Mapping[str, Any] | None:
         _expect("symmetrize", entry["symmetrize"], entry["symmetrize"] in (None, *SYMMETRIZE))
         transform = entry.get("transform")  # models of earlier versions have no entry
         _expect("transform", transform, transform in (None, *TRANSFORMS))
+        _check_source("links", entry)
     checked: Mapping[str, Any] = tables
     return checked
+
+
+def _check_source(what: str, entry: Mapping[str, Any]) -> None:
+    """Check the entries of tables that are not written, or not read, as by default."""
+    dialect = entry.get("dialect", {})
+    known = isinstance(dialect, dict) and {*dialect} <= {*KEYS}
+    _expect(f"{what}: dialect", dialect, known)
+    Dialect.of(f"tables: {what}", dialect)  # its TableError is a ValueError
+    on_error = entry.get("on_error", "stop")
+    _expect(f"{what}: on_error", on_error, on_error in ON_ERROR)
 
 
 def read_recipe(view: str, plain: Any) -> Recipe:
@@ -109,6 +123,12 @@ def _check_category(view: str, encoding: Any) -> None:
         _expect(f"{view}: categories", flag, isinstance(flag, bool))
 
 
+def _check_categories(view: str, encoding: Any) -> None:
+    _check_category(view, encoding)
+    valid = isinstance(encoding.separator, str) and encoding.separator != ""
+    _expect(f"{view}: separator", encoding.separator, valid)
+
+
 def _check_words(view: str, encoding: Any) -> None:
     _expect_strings(f"{view}: words", encoding.words)
     _expect(f"{view}: words", encoding.words, len({*encoding.words}) == len(encoding.words) > 0)
@@ -129,6 +149,7 @@ _CHECKS: dict[type[ColumnEncoding], Callable[[str, Any], None]] = {
     Numbers: _check_numbers,
     Vector: _check_vector,
     Category: _check_category,
+    Categories: _check_categories,
     Words: _check_words,
     HashedWords: _check_hashed,
 }

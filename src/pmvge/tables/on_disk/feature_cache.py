@@ -72,6 +72,8 @@ class FeatureCache:
                 "features": {column: asdict(feature) for column, feature in features.items()},
                 "standardize": table.standardize,
                 "sparse": table.sparse,
+                "dialect": table.source.dialect.to_dict(),
+                "on_error": table.on_error,
             }
         return cls(path, origin)
 
@@ -119,7 +121,7 @@ def make_spill_folder(path: str | Path) -> Path:
 
 def missing_values(notes: Notes) -> dict[str, int]:
     """Return the number of missing values of each column that has some."""
-    return {column: n for (column, _), n in notes.items() if n}
+    return {column: n for (column, kind), n in notes.items() if n and kind == "missing"}
 
 
 def _files(source: Source, base: Path) -> list[Path] | None:

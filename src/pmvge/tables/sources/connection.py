@@ -22,7 +22,7 @@ BATCH = 1 << 14  # rows fetched at once
 # DuckDB has one exception for all malformed CSV files, and not always a reason.
 CSV_HINT = (
     "; in a CSV file, check the quotes, the line endings (LF or CRLF, not both) and the encoding "
-    "(UTF-8)"
+    '(UTF-8, or set encoding = "latin-1")'
 )
 ENCODING_HINT = (
     "; expected text in UTF-8: convert a file in Latin-1 with iconv -f LATIN1 -t UTF-8 OLD > NEW, "
@@ -52,6 +52,7 @@ def connect(folder: Path, spill: Path | None = None) -> Iterator[duckdb.DuckDBPy
         db = duckdb.connect(":memory:", config={**CONFIG, "temp_directory": temporary})
         try:
             db.execute(f"SET file_search_path = {quote_literal(str(folder))}")
+            db.execute("SET enable_progress_bar = false")
             db.execute("SET allowed_configs = ['threads']")
             db.execute("SET lock_configuration = true")
             with _raise_interrupts():

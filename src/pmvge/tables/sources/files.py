@@ -14,13 +14,17 @@ from collections import Counter
 from difflib import get_close_matches
 from glob import escape
 from pathlib import Path
+from typing import NamedTuple
 
 from pmvge.errors import TableError, short
 from pmvge.tables.sources.connection import quote_literal
-from pmvge.tables.sources.source import DATABASES
+from pmvge.tables.sources.dialect import DEFAULT, Dialect
+from pmvge.tables.sources.source import DATABASES, Source
 
 CSV = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 PARQUET = (".parquet", ".pq")
+RECBOLE_TYPES = ("token", "token_seq", "float", "float_seq")
+RECBOLE = re.compile(rf"(.+):({'|'.join(RECBOLE_TYPES)})")
 NULLS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")  # as in pandas
 
 
@@ -47,10 +51,10 @@ def find_files(folder: Path, name: str) -> list[Path]:
     return files
 
 
-def scan_files(where: str, files: list[Path]) -> str:
+def scan_files(where: str, files: list[Path], dialect: Dialect = DEFAULT) -> str:
     """Return the SQL table function that reads files of one format with one header.
 
-    Raise TableError if the formats or headers differ, or if a file is neither CSV nor Parquet.
+    Raise TableError if the formats or headers differ, or if a file is neither text nor Parquet.
     """
     formats = {_detect_format(path) for path in files}
     if len(formats) > 1:
@@ -58,15 +62,17 @@ def scan_files(where: str, files: list[Path]) -> str:
     listed = "[" + ", ".join(quote_literal(escape(str(path))) for path in files) + "]"
     if formats == {"parquet"}:
         return f"read_parquet({listed}, union_by_name = true)"
-    delimiter, header = _read_header(files[0])
+    header = read_header(files[0], dialect)
     for path in files[1:]:
-        if _read_header(path) != (delimiter, header):
+        if read_header(path, dialect) != header:
             raise TableError(f"{where}: {path.name} and {files[0].name} have different headers")
-    columns = ", ".join(f"{quote_literal(name)}: 'VARCHAR'" for name in header)
-    nulls = ", ".join(map(quote_literal, NULLS))
+    columns = ", ".join(f"{quote_literal(name)}: 'VARCHAR'" for name in header.names)
+    nulls = ", ".join(map(quote_literal, (*NULLS, *dialect.na_values)))
     return (
-        f"read_csv({listed}, auto_detect = false, header = true, "
-        f"delim = {quote_literal(delimiter)}, "
+        f"read_csv({listed}, auto_detect = false, "
+        f"header = {'true' if dialect.header is True else 'false'}, "
+        f"encoding = {quote_literal(dialect.encoding)}, "
+        f"delim = {quote_literal(header.delimiter)}, "
         f"quote = '\"', escape = '\"', columns = {{{columns}}}, nullstr = [{nulls}])"
     )
 
@@ -91,27 +97,51 @@ def _detect_format(path: Path) -> str:
     return "csv"
 
 
-def _read_header(path: Path) -> tuple[str, list[str]]:
-    """Return the delimiter and the column names of a CSV file, from its first line."""
-    with path.open("rb") as packed:
-        stream = gzip.open(packed) if path.suffix == ".gz" else packed  # noqa: SIM115
-        first = stream.readline(1 << 24).decode("utf-8-sig")
-        # An odd number of quotes: a name contains a line break.
-        while first.count('"') % 2 and (continued := stream.readline(1 << 24)):
-            first += continued.decode()
+class Header(NamedTuple):
+    """The delimiter of a text file, its column names, and the types that the header declares."""
+
+    delimiter: str
+    names: list[str]
+    types: dict[str, str]  # column -> one of RECBOLE_TYPES
+
+
+def declared_types(source: Source, folder: Path) -> dict[str, str]:
+    """Return the types in the header of a source's files, ``user_id:token``; {} for others."""
+    if source.path is None:
+        return {}
+    path = find_files(folder, source.path)[0]
+    if _detect_format(path) == "parquet":
+        return {}
+    return read_header(path, source.dialect).types
+
+
+def read_header(path: Path, dialect: Dialect = DEFAULT) -> Header:
+    """Return the header of a text file, from its first line.
+
+    A header of cells ``name:type``, as RecBole writes it, gives names and types. Raise TableError
+    if names are missing, repeat, or are numbers.
+    """
+    first = _first_line(path, dialect.encoding)
     if not first.strip():
         raise TableError(f"{path}: expected a header in the first line, got an empty line")
-    delimiter = max(",\t;|", key=re.sub(r'"[^"]*"', "", first).count)
+    delimiter = dialect.delimiter or guess_delimiter(first)
     try:
-        names = next(csv.reader(io.StringIO(first), delimiter=delimiter), [])
+        names = split_line(first, delimiter)
     except csv.Error as error:
         raise TableError(f"{path}: the first line is not a CSV header: {error}") from error
-    if any(not name.strip() for name in names):
-        unnamed = 1 + next(at for at, name in enumerate(names) if not name.strip())
+    if dialect.header is not True:
+        return Header(delimiter, dialect.column_names(len(names)), {})
+    names = [name.strip() for name in names]
+    if any(not name for name in names):
+        unnamed = 1 + names.index("")
         if unnamed == 1 and len(names) > 1 and len({*names}) == len(names):
             names = ["index", *names[1:]]  # the index that pandas writes
         else:
             raise TableError(f"{path}: column {unnamed} has no name in the first line")
+    types = {}
+    if all(match := [RECBOLE.fullmatch(name) for name in names]):
+        types = {m[1]: m[2] for m in match if m}
+        names = [m[1] for m in match if m]
     counts = Counter(name.lower() for name in names)
     repeated = sorted(name for name in names if counts[name.lower()] > 1)
     if repeated:
@@ -120,6 +150,32 @@ def _read_header(path: Path) -> tuple[str, list[str]]:
     numbered = {*map(str, range(len(names) + 1))}  # the names 0, 1, 2, ... that pandas writes
     if numbers and not {*numbers} <= numbered:
         raise TableError(
-            f"{path}: expected column names in the first line, got {short(numbers[0])}"
+            f"{path}: expected column names in the first line, got {short(numbers[0])}; set "
+            "header = false if the file has no header"
         )
-    return delimiter, names
+    return Header(delimiter, names, types)
+
+
+def _first_line(path: Path, encoding: str) -> str:
+    with path.open("rb") as packed:
+        stream = gzip.open(packed) if path.suffix == ".gz" else packed  # noqa: SIM115
+        codec = "utf-8-sig" if encoding == "utf-8" else encoding
+        first = stream.readline(1 << 24).decode(codec)
+        # An odd number of quotes: a name contains a line break.
+        while first.count('"') % 2 and (continued := stream.readline(1 << 24)):
+            first += continued.decode(encoding)
+    return first
+
+
+def guess_delimiter(line: str) -> str:
+    """Return the delimiter that occurs most often in a line, outside quotes."""
+    bare = re.sub(r'"[^"]*"', "", line)
+    best = max(",\t;|", key=bare.count)
+    return best if best in bare or "::" not in bare else "::"
+
+
+def split_line(line: str, delimiter: str) -> list[str]:
+    """Return the cells of a line; raise csv.Error if it is not valid."""
+    if len(delimiter) > 1:
+        return line.rstrip("\r\n").split(delimiter)
+    return next(csv.reader(io.StringIO(line), delimiter=delimiter), [])

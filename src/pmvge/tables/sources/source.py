@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pmvge.tables.sources.dialect import DEFAULT, Dialect
+
 DATABASES = (".duckdb", ".ddb", ".db", ".sqlite", ".sqlite3")
 
 
@@ -14,7 +16,8 @@ class Source:
     """One table: ``path``; or ``database`` and ``table`` or ``query``; or ``query``; or ``frame``.
 
     A query without a database selects from files, quoted: ``SELECT * FROM 'films.csv'``.
-    ``share`` is (k, n) for every n-th file of a glob, starting with the k-th.
+    ``share`` is (k, n) for every n-th file of a glob, starting with the k-th. ``dialect`` is how
+    text files are written.
     """
 
     path: str | None = None
@@ -23,6 +26,7 @@ class Source:
     query: str | None = None
     frame: Any = None
     share: tuple[int, int] = (0, 1)
+    dialect: Dialect = DEFAULT
 
     def __str__(self) -> str:
         if self.database is not None:

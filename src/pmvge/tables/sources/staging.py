@@ -10,10 +10,11 @@ import pyarrow
 
 from pmvge.errors import TableError
 from pmvge.graph import Pair
-from pmvge.tables.sources.connection import hex_name, quote_ident, table_errors
+from pmvge.tables.sources.connection import hex_name, quote_ident, quote_literal, table_errors
 from pmvge.tables.sources.databases import check_plan, check_query, stage_database
-from pmvge.tables.sources.files import find_files, scan_files
+from pmvge.tables.sources.files import NULLS, find_files, read_header, scan_files
 from pmvge.tables.sources.source import Source
+from pmvge.tables.sources.wide import is_wide, read_wide, with_integers
 
 
 def raw_view_name(view: str) -> str:
@@ -32,22 +33,72 @@ def stage(db: duckdb.DuckDBPyConnection, name: str, source: Source, folder: Path
     Return the SQL type of each column. File names are relative to ``folder``. Raise TableError if
     the source cannot be read.
     """
+    dialect = source.dialect
     where = str(source)
     with table_errors(where):
+        selection = "" if source.path is None else _scan(where, source, folder)
+        na_values = () if selection.startswith("read_csv") else dialect.na_values
+        replaced = bool(na_values) or dialect.decimal == ","
+        cells = f"cells of {name}" if replaced else name
         if source.frame is not None:
-            db.register(name, as_arrow(where, source.frame))
+            db.register(cells, as_arrow(where, source.frame))
         elif source.database is not None:
-            stage_database(db, name, source, folder)
+            stage_database(db, cells, source, folder)
         elif source.query is not None:
             check_query(db, where, source.query)
-            db.execute(f"CREATE TEMP VIEW {quote_ident(name)} AS {source.query}")
-            check_plan(db, where, name)
+            db.execute(f"CREATE TEMP VIEW {quote_ident(cells)} AS {source.query}")
+            check_plan(db, where, cells)
+        elif is_wide(selection.count(": 'VARCHAR'"), files := _files(source, folder)):
+            table = read_wide(
+                files, read_header(files[0], dialect), dialect, (*NULLS, *dialect.na_values)
+            )
+            if table is None:
+                table = db.sql(f"SELECT * FROM {selection}").to_arrow_table()
+            db.register(cells, with_integers(table))
         else:
-            first, every = source.share
-            selection = scan_files(where, find_files(folder, source.path or "")[first::every])
-            db.execute(f"CREATE TEMP VIEW {quote_ident(name)} AS SELECT * FROM {selection}")
-        described = db.execute(f"DESCRIBE {quote_ident(name)}").fetchall()
+            db.execute(f"CREATE TEMP VIEW {quote_ident(cells)} AS SELECT * FROM {selection}")
+        types = _describe(db, cells)
+        if replaced:
+            columns = ", ".join(
+                f"{_replace_cells(column, kind, na_values, dialect.decimal)} AS "
+                f"{quote_ident(column)}"
+                for column, kind in types.items()
+            )
+            db.execute(
+                f"CREATE TEMP VIEW {quote_ident(name)} AS SELECT {columns} "
+                f"FROM {quote_ident(cells)}"
+            )
+            types = _describe(db, name)
+    return types
+
+
+def _scan(where: str, source: Source, folder: Path) -> str:
+    return scan_files(where, _files(source, folder), source.dialect)
+
+
+def _files(source: Source, folder: Path) -> list[Path]:
+    first, every = source.share
+    return find_files(folder, source.path or "")[first::every]
+
+
+def _describe(db: duckdb.DuckDBPyConnection, name: str) -> dict[str, str]:
+    described = db.execute(f"DESCRIBE {quote_ident(name)}").fetchall()
     return {str(row[0]): str(row[1]) for row in described}
+
+
+def _replace_cells(column: str, kind: str, na_values: tuple[str, ...], decimal: str) -> str:
+    """Return the SQL of a column with NULL for ``na_values`` and 3.5 for the cell 3,5."""
+    name = quote_ident(column)
+    expression = name
+    if kind == "VARCHAR" and decimal == ",":
+        is_number = f"regexp_full_match({name}, '[-+]?\\d+,\\d+')"
+        expression = f"CASE WHEN {is_number} THEN replace({name}, ',', '.') ELSE {name} END"
+    if na_values and not kind.endswith("]"):
+        listed = ", ".join(map(quote_literal, na_values))
+        expression = (
+            f"CASE WHEN CAST({name} AS VARCHAR) IN ({listed}) THEN NULL ELSE {expression} END"
+        )
+    return expression
 
 
 def as_arrow(where: str, frame: Any) -> pyarrow.Table:

@@ -1,0 +1,90 @@
+"""What the cells of a text column look like: several values, decimal commas, codes, addresses."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+SEPARATORS = ("|", ";", ",", "/", " ")
+MAX_VALUES = 1000  # distinct values of a column with several values in a cell
+SEVERAL_NAMES = re.compile(
+    r"genre|tag|categor|keyword|topic|type|skill|author|actor|director|language|countr|ingredient",
+    re.IGNORECASE,
+)
+TEXT_NAMES = re.compile(
+    r"title|name|text|plot|description|summary|abstract|review|comment|about|body|address",
+    re.IGNORECASE,
+)
+CODE_NAMES = re.compile(
+    r"(^|_)(zip|zipcode|postcode|plz|sku|isbn|ean|iban|phone|code)($|_)|(zip|postal|post)_?code"
+    r"|Code$",
+    re.IGNORECASE,
+)
+URL = re.compile(r"(https?://|www\.)\S*", re.IGNORECASE)
+
+
+def is_code(column: str, padded: bool) -> bool:
+    """Return whether a column holds codes, by its name or because its numbers start with zeros."""
+    return padded or bool(CODE_NAMES.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column)))
+
+
+def are_codes(cells: Sequence[str]) -> bool:
+    """Return whether cells are short, without blanks, and most have a digit: 85711, T8H1N."""
+    if not cells or any(len(cell) > 12 or re.search(r"\s", cell.strip()) for cell in cells):
+        return False
+    return sum(any(map(str.isdigit, cell)) for cell in cells) >= 0.8 * len(cells)
+
+
+def are_urls(cells: Sequence[str]) -> bool:
+    """Return whether all cells are web addresses."""
+    return bool(cells) and all(URL.fullmatch(cell.strip()) for cell in cells)
+
+
+def split(cell: str, separator: str) -> list[str]:
+    """Return the values of a cell, trimmed; empty ones are left out."""
+    parts = cell.split() if separator == " " else cell.split(separator)
+    return [part.strip() for part in parts if part.strip()]
+
+
+def guess_separator(column: str, cells: Sequence[str]) -> str | None:
+    """Return the separator of a column with several values in a cell, such as a|b|c.
+
+    None: a cell has one value or a text. The values of such a column recur in other cells, and do
+    not repeat within a cell. A blank separates values only if they are in alphabetical order, or if
+    the name of the column says so: the words of a text recur, too.
+    """
+    for separator in SEPARATORS:
+        rows = [split(cell, separator) for cell in cells]
+        several = [row for row in rows if len(row) > 1]
+        if len(several) < max(2, len(cells) / 20) or not recur(rows):
+            continue
+        values = {value for row in rows for value in row}
+        repeats = sum(len({*row}) < len(row) for row in several)
+        if repeats > len(several) / 50 or any(len(value) > 60 for value in values):
+            continue
+        if separator in ", /" and len({*cells}) <= len(values):
+            continue  # whole cells recur: "New York"
+        if separator in ",/" and all(value.isdigit() for value in values):
+            continue  # decimal commas and dates
+        ordered = sum(row == sorted(row) for row in several) >= 0.95 * len(several)
+        named = bool(SEVERAL_NAMES.search(column))
+        if separator == " " and (TEXT_NAMES.search(column) or not (ordered or named)):
+            continue
+        return separator
+    return None
+
+
+def recur(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the values of the cells are few and occur three times or more on average."""
+    counts = Counter(value for row in rows for value in row)
+    return 1 < len(counts) <= MAX_VALUES and sum(counts.values()) >= 3 * len(counts)
+
+
+def decimal_commas(cells: Sequence[str]) -> str | None:
+    """Return "decimal" if all cells are numbers such as 3,5, and "either" for 1,500; else None."""
+    numbers = [re.fullmatch(r"\s*[-+]?\d+(?:,(\d+))?\s*", cell) for cell in cells]
+    digits = [match[1] for match in numbers if match and match[1]]
+    if not digits or not all(numbers):
+        return None
+    return "either" if all(len(part) == 3 for part in digits) else "decimal"

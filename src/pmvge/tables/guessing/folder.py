@@ -1,0 +1,137 @@
+"""Find the tables of a folder: text and Parquet files, and the tables of databases."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pmvge.errors import TableError
+from pmvge.tables.guessing.guess import singulars
+from pmvge.tables.guessing.questions import Answers, Question
+from pmvge.tables.guessing.text_files import TextFile, sniff_text
+from pmvge.tables.sources.connection import table_errors
+from pmvge.tables.sources.databases import table_names
+from pmvge.tables.sources.dialect import Dialect
+from pmvge.tables.sources.files import CSV, PARQUET
+from pmvge.tables.sources.source import DATABASES, Source
+
+_SHEET = "a spreadsheet: export its sheets as CSV"
+_JSON = "JSON is not read: convert it to CSV or Parquet, for example with pandas.read_json"
+_ARCHIVE = "an archive: unpack it, and run init on the folder with its files"
+_ARRAYS = "arrays, not a table"
+_OTHER = "not a table"
+NOT_READ = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), _SHEET),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson", ".geojson"), _JSON),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".tar.gz", ".7z", ".bz2", ".xz", ".rar"), _ARCHIVE),
+    **dict.fromkeys((".npz", ".npy", ".mat", ".h5", ".hdf5", ".pt", ".pkl", ".biom"), _ARRAYS),
+    **dict.fromkeys(
+        (".toml", ".yaml", ".yml", ".py", ".pl", ".sh", ".r", ".md", ".rst", ".html", ".xml",
+         ".ipynb", ".log", ".pdf", ".png", ".jpg", ".safetensors"),
+        _OTHER,
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class FoundTable:
+    """A table of the folder, its source, and notes on how its file is written."""
+
+    name: str
+    source: Source
+    notes: tuple[str, ...] = ()
+
+
+def find_tables(folder: Path, answers: Answers) -> tuple[list[FoundTable], dict[str, str]]:
+    """Return the tables of a folder, and for each file that is none the reason.
+
+    Raise UnsureError if it is not clear whether a file has a header.
+    """
+    texts: dict[Path, TextFile] = {}
+    sources: list[tuple[str, Source]] = []
+    skipped: dict[str, str] = {}
+    for path in sorted(folder.iterdir()):
+        lower = path.name.lower()
+        if path.name.startswith(".") or not path.is_file() or lower == "pmvge.toml":
+            continue
+        try:
+            if lower.endswith(DATABASES):
+                tables = table_names(path)
+                sources += [(name, Source(database=path.name, table=name)) for name in tables]
+            elif lower.endswith(PARQUET) or _is_parquet(path):
+                sources.append((path.name.split(".")[0], Source(path.name)))
+            elif ending := next((end for end in NOT_READ if lower.endswith(end)), None):
+                skipped[path.name] = NOT_READ[ending]
+            elif lower.startswith(("readme", "license", "licence", "copying", "changelog")):
+                skipped[path.name] = _OTHER
+            else:
+                texts[path] = sniff_text(path)
+        except TableError as error:
+            skipped[path.name] = str(error).removeprefix(f"{path.name}: ")
+    headless = {
+        path: text for path, text in texts.items() if not _has_header(path.name, text, answers)
+    }
+    columns = _columns_of_names(headless)
+    stems = Counter(path.name.split(".")[0] for path in texts)
+    found = []
+    for path, text in texts.items():
+        stem, _, ending = path.name.partition(".")
+        shared = stems[stem] > 1 and ending and not path.name.lower().endswith(CSV)
+        header: bool | tuple[str, ...] = columns.get(path, path not in headless)
+        dialect = replace(text.dialect, header=header)
+        source = Source(path.name, dialect=dialect)
+        found.append(FoundTable(ending if shared else stem, source, _notes(path.name, dialect)))
+    return found + [FoundTable(name, source) for name, source in sources], skipped
+
+
+def _is_parquet(path: Path) -> bool:
+    with table_errors(path.name), path.open("rb") as stream:
+        return stream.read(4) == b"PAR1"
+
+
+def _has_header(file: str, text: TextFile, answers: Answers) -> bool:
+    choices = {"yes": "the first line has the names of the columns", "no": "it is data"}
+    key = f"{file}:header"
+    if (given := answers.given(key, choices)) is not None:
+        return given == "yes"
+    if text.header is not None:
+        return text.header
+    first = ", ".join(cell.strip() for cell in text.rows[0][:5])
+    second = ", ".join(cell.strip() for cell in text.rows[1][:5])
+    question = f"{file}: is its first line, {first}, a header or data? The next one is {second}"
+    return answers.answer(Question(key, question, choices)) == "yes"
+
+
+def _columns_of_names(headless: dict[Path, TextFile]) -> dict[Path, tuple[str, ...]]:
+    """Return names for the first two columns of files named after them, such as user_artist.dat.
+
+    A file name says so only if another file without a header has one of its two words, too.
+    """
+    words = {}
+    for path, text in headless.items():
+        parts = re.split(r"[_\-]", path.name.split(".")[0].lower())
+        if len(parts) == 2 and all(map(str.isalpha, parts)) and 2 <= len(text.rows[0]) <= 4:
+            words[path] = (parts[0], parts[1])
+    uses = Counter(word for pair in words.values() for word in {*pair})
+    alone = Counter(
+        single for path in headless for single in singulars(re.split(r"\W", path.name)[0])
+    )
+    return {
+        path: (a, b if a != b else f"{b}_2")
+        for path, (a, b) in words.items()
+        if uses[a] + alone[a] > 1 or uses[b] + alone[b] > 1
+    }
+
+
+def _notes(file: str, dialect: Dialect) -> tuple[str, ...]:
+    notes = []
+    if dialect.header is False:
+        notes.append(f"{file} has no header: its columns are column1, column2, ...")
+    elif dialect.header is not True:
+        names = " and ".join(dialect.header)
+        notes.append(f"{file} has no header: its first columns are {names}, after the file name")
+    if dialect.encoding != "utf-8":
+        notes.append(f"{file} is not UTF-8: it is read as {dialect.encoding}")
+    return tuple(notes)
