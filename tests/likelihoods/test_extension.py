@@ -173,7 +173,7 @@ def test_training_increases_the_likelihood_and_learns_each_parameter(graph):
 
 
 def test_a_resumed_fit_has_the_same_bits(graph, tmp_path):
-    settings = {"checkpoint_steps": 10, "patience": None}
+    settings = {"checkpoint_steps": 10, "patience": None, "schedule": "constant"}
     whole = model_of("dispersed", max_steps=40, **settings).fit(graph)
     folder = tmp_path / "checkpoint"
     model_of("dispersed", max_steps=20, checkpoint_dir=folder, **settings).fit(graph)

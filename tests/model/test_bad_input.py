@@ -78,7 +78,7 @@ SETTINGS = {
         "unknown output_activation {}: expected one of 'tanh', 'relu', 'gelu', 'sigmoid', 'ident",
     ),
     "batch_norm": (["yes", 1, None], "batch_norm: expected True or False, got {}"),
-    "dropout": ([*RATES, None], r"dropout must lie in \[0, 1\), got {}"),
+    "dropout": (RATES, r"dropout must lie in \[0, 1\), got {}"),
     "input_dropout": (RATES, r"input_dropout must lie in \[0, 1\), got {}"),
     "standardize": (["yes", 0, None], "standardize: expected True or False, got {}"),
     "effects": (
@@ -93,7 +93,7 @@ SETTINGS = {
     "family": (["poison", "", None, 3], "unknown family {}: expected one of 'poisson'"),
     "similarity": (
         ["cosin", "", None, 3],
-        "unknown similarity {}: expected one of 'inner', 'cosine'",
+        "unknown similarity {}: expected one of 'auto', 'inner', 'cosine'",
     ),
     "scheme": (["blok", None], "unknown scheme {}: expected one of 'block', 'paper'"),
     "batch_size": ([1, 0, 2.0, *NUMBERS], "batch_size: expected an integer >= 2, got {}"),
@@ -104,11 +104,14 @@ SETTINGS = {
     "learning_rate": ([0, -1, *NUMBERS], r"learning_rate: .* number in \(0, inf\), got {}"),
     "schedule": (
         ["cosinus", None],
-        "unknown schedule {}: expected one of 'constant', 'step', 'cosine'",
+        "unknown schedule {}: expected one of 'auto', 'constant', 'step', 'cosine'",
     ),
     "decay_every": ([0, 1.5, *NUMBERS], "decay_every: expected an integer >= 1, got {}"),
     "decay_factor": ([0, -1, *NUMBERS], r"decay_factor: .* number in \(0, inf\), got {}"),
-    "weight_decay": ([-1, *NUMBERS], r"weight_decay: expected a number in \[0, inf\), got {}"),
+    "weight_decay": (
+        [-1, "one", math.nan, [1], True],
+        r"weight_decay: expected a number in \[0, inf\), got {}",
+    ),
     "clip_norm": ([0, -1, "one"], r"clip_norm: expected a number in \(0, inf\), got {}"),
     "validation_fraction": (
         [0, 1, 1.5, *NUMBERS],

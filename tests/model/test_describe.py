@@ -27,7 +27,7 @@ def model():
 def test_the_description_is_plain_data_of_the_model(model):
     facts = json.loads(json.dumps(model.describe()))
     assert facts["n_components"] == 3
-    assert (facts["similarity"], facts["family"]) == ("cosine", "poisson")
+    assert (facts["similarity"], facts["family"]) == ("inner", "poisson")
     assert facts["views"]["a"] == {
         "n": 20,
         "features": "3",
@@ -36,8 +36,9 @@ def test_the_description_is_plain_data_of_the_model(model):
         "labels": [],
         "columns": [],
         "name": None,
-        "effects": {"kind": "none"},
+        "effects": facts["views"]["a"]["effects"],
     }
+    assert facts["views"]["a"]["effects"]["kind"] == "vector"
     assert facts["views"]["b"]["given_ids"] is True
     assert facts["views"]["c"]["encoder"] == "Linear"
     links = facts["links"]["a,b"]
@@ -54,6 +55,8 @@ def test_the_description_is_plain_data_of_the_model(model):
         "encoder",
         "max_steps",
         "random_state",
+        "similarity",
+        "weight_decay",
     }
 
 

@@ -33,6 +33,7 @@ NAMES = {
     "precision": ["float32", "bfloat16"],
 }
 OPTIONAL = {
+    "weight_decay",
     "tau",
     "max_epochs",
     "max_steps",

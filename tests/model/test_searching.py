@@ -103,7 +103,7 @@ def test_rows_with_known_ids_are_known_and_others_new(model, graph):
 
 def test_default_ids_do_not_identify_rows(model):
     plain = make_graph(given=False)
-    fitted = PMvGE(6, max_steps=30, random_state=0, progress=False).fit(plain)
+    fitted = PMvGE(6, effects="none", max_steps=30, random_state=0, progress=False).fit(plain)
     X = plain.views["user"][:3]
     assert fitted.describe()["views"]["user"]["given_ids"] is False
     ids, _ = fitted.search("user", X, ids=[0, 1, 2], among="film", k=FILMS, exclude="known")

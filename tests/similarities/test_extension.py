@@ -194,7 +194,9 @@ def test_fit_search_evaluate_save_load_and_report(name, scheme, graph, tmp_path)
 
 
 def test_an_unknown_similarity_lists_the_known_ones(graph):
-    with pytest.raises(ParameterError, match="expected one of 'inner', 'cosine', 'weighted'"):
+    with pytest.raises(
+        ParameterError, match="expected one of 'auto', 'inner', 'cosine', 'weighted'"
+    ):
         PMvGE(similarity="weigthed").fit(graph)
 
 

@@ -28,7 +28,7 @@ def graph():
 
 
 def fitted(graph, similarity):
-    settings = {"hidden_sizes": (8,), "max_steps": 60, "learning_rate": 0.01, "batch_size": 32}
+    settings = {"hidden_sizes": (8,), "max_steps": 60, "learning_rate": 0.05, "batch_size": 32}
     model = PMvGE(
         3, similarity=similarity, effects="none", random_state=0, progress=False, **settings
     )

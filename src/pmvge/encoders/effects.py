@@ -7,7 +7,7 @@ with Gaussian priors :math:`e_i \sim N(0, \sigma_d^2 I)` and :math:`b_i \sim N(0
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from numbers import Real
 from typing import Any
 
@@ -87,18 +87,22 @@ class Zero(nn.Module):
         return torch.zeros(len(index), self.n_out, device=index.device)
 
 
-def choose_effects(effects: Any, views: Mapping[str, bool]) -> dict[str, str]:
+def choose_effects(
+    effects: Any, views: Mapping[str, bool], fixed: Collection[str] = ()
+) -> dict[str, str]:
     """Return the kind of effects of every view, from the ``effects`` parameter of an estimator.
 
-    ``views`` says which views have links; others have no effects. Raise ParameterError for an
-    unknown view or kind.
+    ``views`` says which views have links; others have no effects. "auto" is "vector", and "none"
+    for views in ``fixed``, whose vectors the user has given. Raise ParameterError for an unknown
+    view or kind.
     """
     given = effects if isinstance(effects, Mapping) else dict.fromkeys(views, effects)
     chosen = {}
     for view, kind in given.items():
         choose("view", view, views, "effects")
         choose("effects", kind, ("auto", *KINDS), f"view {view!r}: effects")
-        chosen[view] = "vector" if kind == "auto" else kind
+        automatic = "none" if view in fixed else "vector"
+        chosen[view] = automatic if kind == "auto" else kind
     return {view: chosen.get(view, "none") if linked else "none" for view, linked in views.items()}
 
 

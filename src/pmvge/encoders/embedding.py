@@ -24,19 +24,24 @@ CHUNK_ROWS = 2048  # rows encoded at once: the activations stay in the cache
 def check_outputs(network: MultiViewEncoder, graph: MultiViewGraph, n_out: int) -> None:
     """Raise ParameterError unless the encoder of every view maps two rows to (2, n_out)."""
     network.eval()
+    device = next(network.parameters(), torch.empty(0)).device
     for view, n in graph.sizes.items():
         where, rows = f"view {view!r}: encoder", min(2, n)
         try:
-            y = next(encode_chunks(network, view, graph.views[view], np.arange(rows)))
+            X, first = graph.views[view], np.arange(rows)
+            with torch.no_grad():
+                x = torch.from_numpy(first).to(device) if X is None else take(X, first, device)
+                y = network.encode(view, x)
         except Exception as error:
             raise ParameterError(
                 f"{where}: failed on {rows} rows of shape {graph.input_shape(view)}: {error}"
             ) from error
-        got = (y.shape[0], y.shape[1] - network.n_biases(view)) if y.ndim == 2 else y.shape
+        more = network.n_outputs(view) - n_out
+        got = (y.shape[0], y.shape[1] - more) if y.ndim == 2 else tuple(y.shape)
         if got != (rows, n_out):
             raise ParameterError(
                 f"{where}: expected an output of shape ({rows}, {n_out}), with n_components "
-                f"columns, got {tuple(got)}"
+                f"columns, got {got}"
             )
 
 

@@ -55,7 +55,7 @@ class MultiViewEncoder(nn.Module):
                 self._position[view] = self._position[owner]
                 continue
             choice, schema = choices[view], schemas[view]
-            if schema.row_shape is None and kinds.get(view) == "vector":
+            if schema.row_shape is None and kinds.get(view) == "vector" and _is_lookup(choice):
                 encoder: nn.Module = Zero(n_out)
             elif isinstance(choice, EncoderSpec):
                 encoder = build_encoder(
@@ -171,7 +171,7 @@ class MultiViewEncoder(nn.Module):
         ``index`` are the positions of the entities, -1 for new ones; without it, all are new.
         ``effects=False`` leaves out the effects; a tensor has the effects (e, b) of the rows.
         """
-        f = self._encode(view, x)
+        f = self.encode(view, x)
         y: torch.Tensor
         module = self.effects_of(view)
         if module is None:
@@ -185,9 +185,14 @@ class MultiViewEncoder(nn.Module):
 
     def before_effects(self, view: str, x: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Return f (n, K) and the biases (n, P) of a view with effects, without the effects."""
-        return self._split(view, self._encode(view, x))
+        return self._split(view, self.encode(view, x))
 
-    def _encode(self, view: str, x: Any) -> torch.Tensor:
+    def n_outputs(self, view: str) -> int:
+        """Return the number of outputs of a view's encoder: K, and the biases it computes."""
+        own = view not in self._heads and isinstance(self.encoder_of(view), MLP)
+        return self.n_components + (self.n_biases(view) if own else 0)
+
+    def encode(self, view: str, x: Any) -> torch.Tensor:
         """Return the outputs of a view's encoder."""
         encoder = self.encoder_of(view)
         if isinstance(x, SparseRows) and not isinstance(encoder, MLP | Identity):
@@ -235,6 +240,10 @@ def _has_extra(view: str, choices: Mapping[str, Choice]) -> bool:
         and all(_owner(other, choices) != view for other in choices if other != view)
         and _owner(view, choices) == view
     )
+
+
+def _is_lookup(choice: Choice) -> bool:
+    return isinstance(choice, nn.Module) or choice.kind == "lookup"
 
 
 def _owner(view: str, choices: Mapping[str, Choice]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from pmvge.checks import pick_seed, real
 from pmvge.distributed import (
@@ -26,6 +27,7 @@ from pmvge.distributed import (
     total_weight,
 )
 from pmvge.encoders import (
+    Choice,
     EncoderSpec,
     MultiViewEncoder,
     check_outputs,
@@ -100,7 +102,7 @@ def fit(
     with private_rng(device, seed):
         family = build_family(settings["family"], tuple(graph.links))
         check_family(family, graph, validation, scheme=settings["scheme"])
-        effects = _choose_effects(settings, kept, shards)
+        effects = _choose_effects(settings, kept, choices, shards)
         pair_weights = choose_pair_weights(settings, *_measures(kept, family, shards))
         network = MultiViewEncoder(
             choices,
@@ -166,12 +168,21 @@ def fit(
 
 
 def _choose_effects(
-    settings: dict[str, Any], graph: MultiViewGraph, shards: Shards
+    settings: dict[str, Any],
+    graph: MultiViewGraph,
+    choices: Mapping[str, Choice],
+    shards: Shards,
 ) -> dict[str, str]:
     """Return the effects of every view; raise ParameterError if the settings do not fit."""
     linked = {view for pair in graph.links for view in pair}
+    fixed = [
+        view
+        for view, choice in choices.items()
+        if (isinstance(choice, EncoderSpec) and choice.kind == "identity")
+        or (isinstance(choice, nn.Module) and graph.views[view] is None)
+    ]
     effects = choose_effects(
-        settings["effects"], {view: view in linked for view in graph.view_names}
+        settings["effects"], {view: view in linked for view in graph.view_names}, fixed
     )
     choose_priors(settings["effects_prior"], effects)
     for view, kind in effects.items():

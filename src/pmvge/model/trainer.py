@@ -48,9 +48,9 @@ CHECK_STEPS, AUTO_CHECKS = (25, 500), 100
 # Lazy Adam is used for weight matrices with at least LAZY_RATIO times as many rows as a batch
 # needs. The ratio is smaller above LARGE_SIZE numbers, where dense gradients cost memory.
 LAZY_RATIO, LARGE_LAZY_RATIO, LARGE_SIZE = 20, 5, 1 << 26
-# The validation block has VALIDATION_BATCHES times the links of a batch, and as many uniform
-# entities per side.
-VALIDATION_BATCHES = 4
+# Links, and uniform entities per side, of the validation block; with a schedule that validates
+# often at most VALIDATION_BATCHES times those of a batch.
+VALIDATION_BLOCK, VALIDATION_BATCHES = 2048, 4
 
 
 def make_trainer(
@@ -96,6 +96,8 @@ def make_trainer(
         sampler = PairSampler(share, m=B, r=rate, tau=settings["tau"], rng=rng)
         drawn, n_entities = sampler.n_links, 2 * B
     _check_batch_norm(network, graph)
+    epoch = world.total(share.n_links) / world.total(drawn)
+    plan = _plan(settings, epoch, validated=held is not None)
     lazy = _lazy_modules(network, graph, n_entities, world)
     trainer = Trainer(
         network,
@@ -109,15 +111,13 @@ def make_trainer(
         BatchStream(
             sampler, rng, row_gatherer(graph, device), prefetch=prefetch_depth(graph, device)
         ),
-        _plan(
-            settings, world.total(share.n_links) / world.total(drawn), validated=held is not None
-        ),
+        plan,
         progress=progress,
         objective=objective,
         validate=None
         if held is None
         else _validator(
-            held, network, device, VALIDATION_BATCHES * B, [seed, 3, *own], pair_weights
+            held, network, device, _validation_size(plan, B), [seed, 3, *own], pair_weights
         ),
         checkpoints=_checkpoints(settings, network, graph, held, seed, shards),
         lazy=lazy,
@@ -246,6 +246,11 @@ def _plan(settings: dict[str, Any], steps_per_epoch: float, *, validated: bool) 
         weight_decay=settings["weight_decay"],
         clip_norm=settings["clip_norm"],
     )
+
+
+def _validation_size(plan: Plan, batch_size: int) -> int:
+    limit = VALIDATION_BLOCK if plan.schedule.keeps_best else VALIDATION_BATCHES * batch_size
+    return min(VALIDATION_BLOCK, limit)
 
 
 def _default_steps(steps_per_epoch: float) -> int:
