@@ -64,6 +64,7 @@ LIBRARIES = ("lightfm-next", "torch-geometric", "gensim")
 SHARED: dict[str, Any] = {
     "n_components": rivals.K,
     "similarity": "inner",
+    "effects": "none",
     "hidden_sizes": (rivals.HIDDEN,),  # of "mlp", as the next two
     "activation": "tanh",
     "dropout": 0.0,

@@ -33,6 +33,7 @@ SETTINGS: dict[str, Any] = {
     "hidden_sizes": (64,),
     "dropout": 0.0,
     "effects": "vector",
+    "weight_decay": 0.0,
     "batch_size": 256,
     "learning_rate": 5e-3,
     "schedule": "cosine",

@@ -19,9 +19,9 @@ from output import write
 from plotly import graph_objects
 from problems import ColdStart, poisson_links
 
-from pmvge import PMvGE
 from pmvge.errors import DivergedError
 from pmvge.evaluation import expected_over_observed, link_auc
+from pmvge.experiments.paper_model import paper_model
 
 PROBLEMS = {
     f"{'strong' if strong else 'weak'}, {'non-linear' if nonlinear else 'linear'}": (
@@ -44,7 +44,7 @@ def run(problem: ColdStart, way: str, seed: int, **options: Any) -> dict[str, fl
     settings = settings_of(way, problem.train.n_links) | options
     start = time.perf_counter()
     try:
-        model = PMvGE(n_components=16, random_state=seed, progress=False, **settings)
+        model = paper_model(n_components=16, random_state=seed, progress=False, **settings)
         model.fit(problem.train)
     except DivergedError:
         return {"auc": np.nan, "e_over_o": np.nan, "seconds": time.perf_counter() - start}

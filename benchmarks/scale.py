@@ -39,6 +39,7 @@ from step import median_times
 
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.encoders import EncoderSpec, MultiViewEncoder, choose_encoders, schemas_of
+from pmvge.experiments.paper_model import paper_model
 from pmvge.model.priors import EVERY as PRIOR_STEPS
 from pmvge.model.trainer import make_trainer
 from pmvge.training import Trainer
@@ -139,7 +140,7 @@ def trainer_of(
     graph: MultiViewGraph, effects: str = "none", n_components: int = K
 ) -> tuple[Trainer, MultiViewEncoder]:
     chosen = {"hidden_sizes": (HIDDEN,), "batch_size": BATCH, "max_steps": 10 * STEPS}
-    settings = PMvGE(n_components, **chosen).get_params(deep=False)
+    settings = paper_model(n_components, **chosen).get_params(deep=False)
     spec = EncoderSpec("mlp", (HIDDEN,), "relu", "identity", False, 0.3, 0.0)
     schemas = schemas_of(graph)
     network = MultiViewEncoder(
@@ -188,7 +189,7 @@ def run_mapped(folder: Path) -> dict[str, Any]:
         for _ in range(STEPS):
             step()
         training_peak = peak[0] - base
-    model = PMvGE(
+    model = paper_model(
         K, hidden_sizes=(HIDDEN,), max_steps=20, patience=None, random_state=0, progress=False
     )
     small = graph.subgraph({view: np.arange(2000) for view in graph.view_names})

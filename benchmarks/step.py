@@ -21,7 +21,7 @@ from plotly import graph_objects
 
 from pmvge import EncoderSpec, MultiViewGraph
 from pmvge.encoders import MultiViewEncoder, schemas_of
-from pmvge.model import PMvGE
+from pmvge.experiments.paper_model import paper_model
 from pmvge.model.trainer import make_trainer
 from pmvge.training.progress import NoProgress
 
@@ -40,7 +40,7 @@ def problem(p: int, rng: np.random.Generator) -> MultiViewGraph:
 def step_of(
     p: int, hidden: int, K: int, graph: MultiViewGraph, **options: object
 ) -> Callable[[], None]:
-    settings = PMvGE(
+    settings = paper_model(
         n_components=K, batch_size=LINKS, negative_rate=UNIFORM / LINKS, random_state=0
     ).get_params()
     spec = EncoderSpec(
