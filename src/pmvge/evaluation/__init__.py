@@ -9,11 +9,14 @@ from pmvge.evaluation.metrics import (
 )
 from pmvge.evaluation.popularity import POPULARITY, Popularity, evaluate_popularity
 from pmvge.evaluation.ranking import evaluate_links, ndcg_by_query
+from pmvge.evaluation.reliability import MAX_PAIRS, Reliability, reliability_bins
 from pmvge.evaluation.tasks import classification_accuracy, clustering_nmi, link_prediction
 
 __all__ = [
+    "MAX_PAIRS",
     "POPULARITY",
     "Popularity",
+    "Reliability",
     "Results",
     "classification_accuracy",
     "clustering_nmi",
@@ -27,4 +30,5 @@ __all__ = [
     "ndcg_by_query",
     "overall",
     "poisson_deviance",
+    "reliability_bins",
 ]

@@ -17,7 +17,7 @@ from pmvge.evaluation import (
     evaluate_held_out,
     evaluate_popularity,
 )
-from pmvge.graph import Links, MultiViewGraph, Pair, find_ids, known_positions, parse_links
+from pmvge.graph import Links, MultiViewGraph, Pair, known_positions, parse_links
 from pmvge.model.embedding import embed_graph
 from pmvge.model.fitted import Fitted
 from pmvge.model.searching import known_links
@@ -28,6 +28,7 @@ class _Problem:
     """Held-out links, and what is known of their entities."""
 
     outputs: Mapping[str, NDArray[np.float32]]
+    new: Mapping[str, NDArray[np.bool_]]  # which entities were not in training
     held_out: dict[Pair, Links]
     known: dict[Pair, Links]
     popularity: dict[Pair, Popularity]
@@ -70,7 +71,10 @@ def evaluate(
     }
     results = evaluate_held_out(
         problem.outputs,
-        {pair: fitted.log_alpha_of(*pair) for pair in problem.held_out},
+        {
+            (a, b): fitted.level_of(a, b, problem.new[a], problem.new[b])
+            for a, b in problem.held_out
+        },
         problem.held_out,
         weights={pair: fitted.alpha_of(*pair).weight for pair in problem.held_out},
         similarity=fitted.pair_similarity,
@@ -80,7 +84,15 @@ def evaluate(
         if count and f"{a},{b}" in results["pairs"]:
             results["pairs"][f"{a},{b}"]["in_training"] = count
     popularity = evaluate_popularity(problem.held_out, problem.popularity, **options)
-    return results | {"popularity": popularity | {"meaning": POPULARITY}}
+    uncalibrated = {
+        f"{a},{b}": kinds
+        for a, b in problem.held_out
+        if (kinds := fitted.uncalibrated(a, b, problem.new[a], problem.new[b]))
+    }
+    return results | {
+        "uncalibrated": uncalibrated,
+        "popularity": popularity | {"meaning": POPULARITY},
+    }
 
 
 def _of_fit(fitted: Fitted, include_known: bool) -> _Problem:
@@ -93,7 +105,7 @@ def _of_fit(fitted: Fitted, include_known: bool) -> _Problem:
     }
     known = {pair: kept.training[pair] for pair in held}
     popularity = {pair: Popularity.of(part) for pair, part in known.items()}
-    return _Problem(fitted.outputs, held, known, popularity)
+    return _Problem(fitted.outputs, _all_known(fitted), held, known, popularity)
 
 
 def _of_training_entities(fitted: Fitted, links: Any) -> _Problem:
@@ -102,14 +114,14 @@ def _of_training_entities(fitted: Fitted, links: Any) -> _Problem:
     held = _parse(fitted, links.links if isinstance(links, MultiViewGraph) else links)
     known = {pair: fitted.known_links(*pair) for pair in held}
     popularity = {pair: Popularity.of(part) for pair, part in known.items()}
-    return _Problem(fitted.outputs, held, known, popularity)
+    return _Problem(fitted.outputs, _all_known(fitted), held, known, popularity)
 
 
 def _of_graph(fitted: Fitted, graph: MultiViewGraph, show_progress: bool) -> _Problem:
     """Return the links of a graph that may have new entities, which are known by given ids."""
     fitted.require_links("evaluate")
-    outputs = embed_graph(fitted, graph, show_progress=show_progress)
-    positions = {view: _positions(fitted, graph, view) for view in graph.views}
+    entities = embed_graph(fitted, graph, show_progress=show_progress)
+    positions = {view: found.positions for view, found in entities.items()}
     known, popularity = {}, {}
     for (a, b), links in graph.links.items():
         training = fitted.known_links(a, b)
@@ -120,15 +132,13 @@ def _of_graph(fitted: Fitted, graph: MultiViewGraph, show_progress: bool) -> _Pr
             for view, degree in zip((a, b), training.degrees(), strict=True)
         )
         popularity[a, b] = Popularity(left, right, training.total, a == b)
-    return _Problem(outputs, dict(graph.links), known, popularity)
+    outputs = {view: found.outputs for view, found in entities.items()}
+    new = {view: found.new for view, found in entities.items()}
+    return _Problem(outputs, new, dict(graph.links), known, popularity)
 
 
-def _positions(fitted: Fitted, graph: MultiViewGraph, view: str) -> NDArray[np.int64]:
-    """Return which training entities those of a graph are, -1 for new ones."""
-    identified = view in fitted.given_ids and view in graph.given_ids
-    if identified or graph.views[view] is None:
-        return find_ids(fitted.ids[view], graph.ids[view])
-    return np.full(graph.sizes[view], -1, np.int64)
+def _all_known(fitted: Fitted) -> dict[str, NDArray[np.bool_]]:
+    return {view: np.zeros(len(ids), bool) for view, ids in fitted.ids.items()}
 
 
 def _same_entities(fitted: Fitted, graph: MultiViewGraph) -> bool:

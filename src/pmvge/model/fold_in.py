@@ -75,7 +75,9 @@ def find_or_fold_in(
     if kind == "bias" and level is None:
         return entities  # biases describe the level alone, which is not observed
     _fold_in(fitted, view, rows, entities, linked, level, on_progress)
-    return entities
+    if level is None:
+        return entities
+    return entities._replace(has_level=np.isin(np.arange(len(entities.positions)), linked))
 
 
 def _featureless(fitted: Fitted, view: str, X: Any, ids: Any, links: Any) -> Entities:

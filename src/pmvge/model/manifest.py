@@ -10,12 +10,14 @@ from typing import Any
 from pmvge.encoders import EFFECTS, ViewSchema
 from pmvge.errors import choose, one_line, short
 from pmvge.graph import Pair
-from pmvge.model.fitted import Alpha
+from pmvge.likelihoods import KINDS
+from pmvge.model.fitted import Alpha, Factor
 from pmvge.model.json_values import NoneType, expect, get, number, size, strings
 from pmvge.storage import DamagedValue
 from pmvge.tables import check_saved_tables
 from pmvge.training import History
 
+BINS = ("expected", "observed", "error", "pairs")  # of a reliability diagram
 MAX_SEED_DIGITS = 20  # seeds are below 2^64
 
 
@@ -33,6 +35,7 @@ class SavedModel:
     shares: dict[str, dict[str, float]]  # of features, by view and view of the partners
     effects: dict[str, str]  # "none" for all views in format 1
     alpha: dict[Pair, Alpha]
+    factors: dict[Pair, dict[str, Factor]]  # none before calibration, and in older files
     history: History
     tables: Mapping[str, Any] | None
     background: dict[str, Any] | None  # links and labels
@@ -45,6 +48,7 @@ def parse_manifest(manifest: dict[str, Any]) -> SavedModel:
     :mod:`pmvge.model.links_files`. Raise DamagedValue if a value is missing or not valid.
     """
     schemas = {view: _schema(view, entry) for view, entry in get(manifest, "views", dict).items()}
+    alpha = dict(_alpha(entry, schemas) for entry in get(manifest, "alpha", list))
     return SavedModel(
         parameters=get(manifest, "parameters", dict),
         n_components=size("n_components", get(manifest, "n_components")),
@@ -55,7 +59,8 @@ def parse_manifest(manifest: dict[str, Any]) -> SavedModel:
         given_ids=_given_ids(manifest, schemas),
         shares=_shares(manifest.get("feature_shares", {}), schemas),
         effects=_effects(manifest.get("effects", {}), schemas),
-        alpha=dict(_alpha(entry, schemas) for entry in get(manifest, "alpha", list)),
+        alpha=alpha,
+        factors=_factors(manifest.get("calibration", []), alpha),
         history=_history(get(manifest, "history", list)),
         tables=_tables(manifest.get("tables")),
         background=expect("background", manifest.get("background"), dict, NoneType),
@@ -114,6 +119,27 @@ def _alpha(entry: Any, schemas: Mapping[str, ViewSchema]) -> tuple[Pair, Alpha]:
     error, weight = (number(key, get(entry, key)) for key in ("relative_error", "weight"))
     value = -math.inf if log_alpha is None else number("log_alpha", log_alpha)
     return (a, b), Alpha(value, error, weight)
+
+
+def _factors(saved: Any, alpha: Mapping[Pair, Alpha]) -> dict[Pair, dict[str, Factor]]:
+    found: dict[Pair, dict[str, Factor]] = {}
+    for entry in expect("calibration", saved, list):
+        a, b = strings("pair", get(entry, "pair"), 2)
+        if (a, b) not in alpha:
+            raise DamagedValue(f"calibration: expected a view pair with an alpha, got {(a, b)!r}")
+        kind = choose("kind", get(entry, "kind"), KINDS.values(), "calibration", error=DamagedValue)
+        value, error, weight = (
+            number(key, get(entry, key)) for key in ("log_factor", "relative_error", "weight")
+        )
+        bins = {name: _bins(name, get(entry, "bins", dict)) for name in BINS}
+        if len({len(values) for values in bins.values()}) > 1:
+            raise DamagedValue("bins: expected lists of one length")
+        found.setdefault((a, b), {})[kind] = Factor(value, error, weight, bins)
+    return found
+
+
+def _bins(name: str, bins: Any) -> tuple[float, ...]:
+    return tuple(number(name, value) for value in get(bins, name, list))
 
 
 def _history(records: list[Any]) -> History:

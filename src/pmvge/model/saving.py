@@ -64,6 +64,18 @@ def save_model(folder: Path, fitted: Fitted, *, links: bool) -> None:
             }
             for pair, entry in fitted.alpha.items()
         ],
+        "calibration": [
+            {
+                "pair": pair,
+                "kind": kind,
+                "log_factor": factor.log_value,
+                "relative_error": factor.relative_error,
+                "weight": factor.weight,
+                "bins": {name: list(values) for name, values in factor.bins.items()},
+            }
+            for pair, factors in fitted.factors.items()
+            for kind, factor in factors.items()
+        ],
         "history": fitted.history.to_records(),
         "tables": fitted.tables,
     }
@@ -148,6 +160,7 @@ def load_model(
             links=links,
             labels=labels,
             shares=saved.shares,
+            factors=saved.factors,
         )
 
     return storage.read(folder, "model", load)
