@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from pmvge.model.fold_in import find_or_fold_in
 from pmvge.model.saving import load_model, save_model
 from pmvge.model.searching import known_links, search
 from pmvge.model.training_links import TrainingLinks
+from pmvge.model.updating import NoNewRows, find_changes, update
 from pmvge.progress import progress_bar
 from pmvge.similarities import Similarity
 from pmvge.training import History
@@ -266,6 +268,7 @@ class PMvGE(BaseEstimator):
         graph: MultiViewGraph,
         validation: MultiViewGraph | None = None,
         *,
+        start: PMvGE | None = None,
         hold_out: float | None = None,
         calibrate: float | None = None,
         resume: bool = False,
@@ -284,6 +287,12 @@ class PMvGE(BaseEstimator):
             Held-out links between the same entities, for early stopping. Without it,
             ``validation_fraction`` of the links is held out. In both cases alpha is finally
             computed from all links, so no link should be in both graphs.
+        start
+            A fitted model to start training from, instead of random weights. Views, view pairs,
+            dimensions, columns of tables, encoders, similarity and effects must be those of this
+            model; entities may differ. Entities with the same given ids start from its effects, or
+            from its vectors in views without features; effects of new ones are folded in from their
+            links with known entities. Input scaling is kept.
         hold_out
             Share of the links to hold out instead of ``validation_fraction``, in [0, 1). With
             ``patience=None`` they are not used for early stopping, only by :meth:`evaluate`. 0
@@ -310,14 +319,63 @@ class PMvGE(BaseEstimator):
             A checkpoint cannot be written, is damaged, or belongs to other data or settings.
         """
         settings = self.get_params(deep=False)
+        if start is not None and not isinstance(start, PMvGE):
+            raise ParameterError(f"start: expected a fitted PMvGE, got {type(start).__name__}")
         factors: Factors = {}
         if calibrate is not None:
             if sharded:
                 raise ParameterError("fit: expected calibrate or sharded, got both")
             factors = held_out_factors(settings, graph, validation, calibrate, hold_out)
-        fitted = fit(settings, graph, validation, hold_out=hold_out, resume=resume, sharded=sharded)
+        fitted = fit(
+            settings,
+            graph,
+            validation,
+            hold_out=hold_out,
+            resume=resume,
+            sharded=sharded,
+            start=None if start is None else start._check_fitted(),
+        )
         self._set_fitted(replace(fitted, factors=factors))
         return self
+
+    def update(self, graph: MultiViewGraph) -> Self:
+        """Train on a graph that has changed since the fit, starting from this model.
+
+        The graph has all entities and links of today, old and new. Known entities, recognised by
+        given ids, start from what the model knows of them; new ones are folded in from their first
+        links. A short training with a decaying rate follows, of a fifth of the steps of the fit. No
+        optimizer state is kept, and no checkpoints are written. Links that were held out stay held
+        out, and so does the same share of the new ones. Entities and links that the graph does not
+        have are removed. Settings, labels and factors of :meth:`calibrate` stay.
+
+        If the graph has no new, changed or removed entities and links, the model does not change,
+        and a ``NoNewRows`` warning says so. Return ``self``.
+
+        Raises
+        ------
+        InputError
+            If views, view pairs, dimensions or columns differ from those of the model, if ids have
+            another type, if ids were not given, or if the model has no training links.
+        DivergedError
+            Training produced a number that is not finite; the model has not changed.
+        """
+        fitted = self._check_fitted()
+        changes = find_changes(fitted, graph)
+        if not changes.any:
+            warnings.warn(
+                "update: the graph has no new rows: the model is unchanged", NoNewRows, stacklevel=2
+            )
+            return self
+        self._set_fitted(update(fitted, changes, progress=self.progress))
+        return self
+
+    def changes(self, graph: MultiViewGraph) -> dict[str, dict[str, dict[str, int]]]:
+        """Return how many entities and links of a graph are new, changed or gone.
+
+        The form is ``{"views": {view: {"new", "gone"}}, "links": {"users,films": {"new", "changed",
+        "gone"}}}``. Raise InputError as :meth:`update` does.
+        """
+        return find_changes(self._check_fitted(), graph).describe()
 
     def __sklearn_clone__(self) -> Self:
         # scikit-learn clones the values of a dict separately: a module shared by two views would

@@ -75,6 +75,7 @@ class Fitted:
     labels: Labels = field(default_factory=dict)
     shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # of features
     factors: Factors = field(default_factory=dict)  # of expected weights of new entities
+    full_steps: int = 0  # steps of the fit that was updated; 0: of this one
 
     @property
     def embeddings(self) -> dict[str, NDArray[np.float32]]:
@@ -96,6 +97,12 @@ class Fitted:
         """Return the likelihood family of the model."""
         family: Family = self.network.family
         return family
+
+    @property
+    def n_steps(self) -> int:
+        """The number of steps of a full fit: of this one, or of the one that was updated."""
+        last = self.history[-1].step if len(self.history) else 0
+        return self.full_steps or last
 
     def schema_of(self, view: str) -> ViewSchema:
         """Return the schema of a view; raise InputError if the model has no such view."""

@@ -142,6 +142,23 @@ def _candidates(fitted: Fitted, view: str, other: str) -> _Other:
     return _Other(other, positions, counts / (SAMPLE * density[positions]))
 
 
+def fold_in_effects(
+    fitted: Fitted, view: str, rows: Features | None, first: FirstLinks
+) -> NDArray[np.float32]:
+    """Return the effects (n, n_vector + P) of new entities with full exposure; 0 without links.
+
+    ``rows`` are their features, None in a view without, and ``first`` their links with known ones.
+    """
+    n = next(iter(first.values())).shape[0]
+    linked = np.flatnonzero(sum(np.diff(matrix.indptr) for matrix in first.values()))
+    outputs = np.empty((n, fitted.outputs[view].shape[1]), np.float32)
+    entities = Entities(outputs, np.full(n, -1, np.int64), first)
+    effects: Any = fitted.network.effects_of(view)
+    found = np.zeros((n, effects.weight.shape[1]), np.float32)
+    found[linked] = _fold_in(fitted, view, rows, entities, linked, 1.0, None)
+    return found
+
+
 def _fold_in(
     fitted: Fitted,
     view: str,
@@ -150,13 +167,14 @@ def _fold_in(
     linked: NDArray[np.int64],
     exposure: float | None,
     on_progress: OnProgress | None,
-) -> None:
-    """Replace the outputs of rows with links by those with effects, chunk by chunk."""
+) -> NDArray[np.float32]:
+    """Return the effects of rows with links, and set their outputs, chunk by chunk."""
     effects, similarity = fitted.network.effects_of(view), fitted.pair_similarity
-    if not len(linked):
-        return
     assert effects is not None
     assert isinstance(similarity, WithBiases)
+    found = np.zeros((len(linked), effects.weight.shape[1]), np.float32)
+    if not len(linked):
+        return found
     similarity = copy.deepcopy(similarity).double().cpu().requires_grad_(False)
     family = copy.deepcopy(fitted.family).double().cpu().requires_grad_(False)
     sigma, tau = effects.prior.double().cpu()
@@ -194,9 +212,12 @@ def _fold_in(
             rows is None,
             likelihoods,
         )
-        entities.outputs[chunk] = problem.outputs(maximize(problem)).float().numpy()
+        theta = maximize(problem)
+        found[start : start + step] = theta.float().numpy()
+        entities.outputs[chunk] = problem.outputs(theta).float().numpy()
         if on_progress is not None:
             on_progress(start + len(chunk), len(linked))
+    return found
 
 
 def _cells(

@@ -37,6 +37,7 @@ class SavedModel:
     alpha: dict[Pair, Alpha]
     factors: dict[Pair, dict[str, Factor]]  # none before calibration, and in older files
     history: History
+    full_steps: int  # of the fit that was updated; 0: the model was not updated
     tables: Mapping[str, Any] | None
     background: dict[str, Any] | None  # links and labels
 
@@ -62,6 +63,7 @@ def parse_manifest(manifest: dict[str, Any]) -> SavedModel:
         alpha=alpha,
         factors=_factors(manifest.get("calibration", []), alpha),
         history=_history(get(manifest, "history", list)),
+        full_steps=_count("full_steps", manifest.get("full_steps", 0)),
         tables=_tables(manifest.get("tables")),
         background=expect("background", manifest.get("background"), dict, NoneType),
     )
@@ -140,6 +142,10 @@ def _factors(saved: Any, alpha: Mapping[Pair, Alpha]) -> dict[Pair, dict[str, Fa
 
 def _bins(name: str, bins: Any) -> tuple[float, ...]:
     return tuple(number(name, value) for value in get(bins, name, list))
+
+
+def _count(where: str, value: Any) -> int:
+    return 0 if expect(where, value, int) == 0 else size(where, value)
 
 
 def _history(records: list[Any]) -> History:

@@ -77,6 +77,7 @@ def save_model(folder: Path, fitted: Fitted, *, links: bool) -> None:
             for kind, factor in factors.items()
         ],
         "history": fitted.history.to_records(),
+        "full_steps": fitted.full_steps,
         "tables": fitted.tables,
     }
     parts = {"weights.safetensors": storage.tensors_writer(fitted.network.state_dict())}
@@ -161,6 +162,7 @@ def load_model(
             labels=labels,
             shares=saved.shares,
             factors=saved.factors,
+            full_steps=saved.full_steps,
         )
 
     return storage.read(folder, "model", load)
