@@ -26,6 +26,7 @@ from pmvge.cli.commands.report import report
 from pmvge.cli.commands.reproduce import reproduce
 from pmvge.cli.commands.search import search
 from pmvge.cli.commands.tune import tune
+from pmvge.cli.commands.update import update
 from pmvge.cli.output import visible
 from pmvge.errors import PmvgeError
 from pmvge.version import __version__
@@ -46,6 +47,7 @@ app = typer.Typer(
 for command in (
     init,
     fit,
+    update,
     tune,
     embed,
     search,

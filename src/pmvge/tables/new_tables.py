@@ -17,11 +17,10 @@ from pmvge.tables.columns.encodings import Notes
 from pmvge.tables.columns.recipe import Recipe, fetch_batches
 from pmvge.tables.joining import JoinSummary, join_links, register_ids
 from pmvge.tables.project import LinkTable
+from pmvge.tables.saved_columns import SavedTables
 from pmvge.tables.sources.connection import connect, quote_ident, table_errors
 from pmvge.tables.sources.source import as_source
 from pmvge.tables.sources.staging import stage
-
-SavedTables = Mapping[str, Any] | None  # ``PMvGE.tables_``; None: not fitted to tables
 
 
 def read_rows(
