@@ -88,7 +88,13 @@ def test_known_entities_start_from_the_model(today, shuffle):
     assert model.similarity_.state_dict().keys() == today.similarity_.state_dict().keys()
 
 
-def test_new_entities_with_effects_are_folded_in(today):
+@pytest.fixture
+def to_the_end(monkeypatch):
+    """Fold in until the maximum is reached."""
+    monkeypatch.setattr("pmvge.model.fold_in.FIRST_STEPS", 100)
+
+
+def test_new_entities_with_effects_are_folded_in(today, to_the_end):
     graph = make(N + 3, M + 2, shuffle=True)
     model = one_step(effects=today.effects).fit(graph, start=today)
     W = graph.links["user", "film"].matrix().toarray()
@@ -104,7 +110,22 @@ def test_new_entities_with_effects_are_folded_in(today):
         np.testing.assert_allclose(model.embeddings_["user"][at], expected[0], atol=2e-5)
 
 
-def test_new_entities_of_views_without_features():
+def test_one_newton_step_goes_towards_the_effects_of_fold_in():
+    start = PMvGE(4, effects="vector", **QUICK).fit(make())
+    graph = make(N + 5)
+    model = one_step(effects="vector").fit(graph, start=start)
+    films = graph.links["user", "film"].matrix().toarray()[N:]
+    i, j = np.nonzero(films)
+    links = {"film": (i, graph.ids["film"][j], films[i, j])}
+    X = graph.views["user"][N:]
+    plain = start.embed("user", X)
+    full = start.fold_in("user", X, links=links, exposure=1.0) - plain
+    step = model.embeddings_["user"][N:] - plain
+    cosine = (full * step).sum(1) / np.linalg.norm(full, axis=1) / np.linalg.norm(step, axis=1)
+    assert (cosine > 0.7).all()
+
+
+def test_new_entities_of_views_without_features(to_the_end):
     def graph(users):
         W = np.random.default_rng(0).poisson(1.0, size=(N + 2, M))[:users]
         return MultiViewGraph(

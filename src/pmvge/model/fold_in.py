@@ -24,7 +24,7 @@ from pmvge.graph import Features, as_input_ids, check_rows, find_ids
 from pmvge.model.embedding import Entities, find_entities
 from pmvge.model.first_links import FirstLinks, check_exposure, check_first_links
 from pmvge.model.fitted import Fitted
-from pmvge.model.row_solver import RowLikelihood, Rows, maximize
+from pmvge.model.row_solver import MAX_STEPS, RowLikelihood, Rows, maximize
 from pmvge.progress import OnProgress
 from pmvge.similarities import WithBiases
 
@@ -32,6 +32,7 @@ EXACT = 10**5  # candidates
 SAMPLE = 1 << 15  # draws, if there are more
 CELLS = 1 << 22  # pairs of rows and candidates in memory at once
 MAX_ROWS = 1024  # rows at once
+FIRST_STEPS = 1  # Newton steps of effects that training starts from: more cost time, and gain none
 
 
 def find_or_fold_in(
@@ -145,9 +146,10 @@ def _candidates(fitted: Fitted, view: str, other: str) -> _Other:
 def fold_in_effects(
     fitted: Fitted, view: str, rows: Features | None, first: FirstLinks
 ) -> NDArray[np.float32]:
-    """Return the effects (n, n_vector + P) of new entities with full exposure; 0 without links.
+    """Return effects (n, n_vector + P) of new entities to start from; 0 without links.
 
-    ``rows`` are their features, None in a view without, and ``first`` their links with known ones.
+    Exposure is full, and only ``FIRST_STEPS`` Newton steps are made. ``rows`` are the features,
+    None in a view without, and ``first`` the links with known entities.
     """
     n = next(iter(first.values())).shape[0]
     linked = np.flatnonzero(sum(np.diff(matrix.indptr) for matrix in first.values()))
@@ -155,7 +157,7 @@ def fold_in_effects(
     entities = Entities(outputs, np.full(n, -1, np.int64), first)
     effects: Any = fitted.network.effects_of(view)
     found = np.zeros((n, effects.weight.shape[1]), np.float32)
-    found[linked] = _fold_in(fitted, view, rows, entities, linked, 1.0, None)
+    found[linked] = _fold_in(fitted, view, rows, entities, linked, 1.0, None, FIRST_STEPS)
     return found
 
 
@@ -167,6 +169,7 @@ def _fold_in(
     linked: NDArray[np.int64],
     exposure: float | None,
     on_progress: OnProgress | None,
+    max_steps: int = MAX_STEPS,
 ) -> NDArray[np.float32]:
     """Return the effects of rows with links, and set their outputs, chunk by chunk."""
     effects, similarity = fitted.network.effects_of(view), fitted.pair_similarity
@@ -212,7 +215,7 @@ def _fold_in(
             rows is None,
             likelihoods,
         )
-        theta = maximize(problem)
+        theta = maximize(problem, max_steps)
         found[start : start + step] = theta.float().numpy()
         entities.outputs[chunk] = problem.outputs(theta).float().numpy()
         if on_progress is not None:
