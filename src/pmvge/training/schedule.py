@@ -145,7 +145,7 @@ class Decay(Schedule):
     """
 
     keeps_best = False
-    fraction: ClassVar[float] = 0.5
+    fraction: ClassVar[float] = 0.75
 
     def factor(self, step: int) -> float:
         """Return the decay."""
