@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+
 import numpy as np
 import pytest
 
 from pmvge import MultiViewGraph, PMvGE
-from pmvge.errors import InputError, ParameterError
+from pmvge.errors import InputError, ParameterError, StorageError
 from pmvge.graph import parse_links
 from pmvge.likelihoods import kind_blocks
 
@@ -245,6 +248,44 @@ def test_factors_are_saved(model, with_new, data, tmp_path):
     assert loaded.describe()["calibrated"] == model.describe()["calibrated"]
     pair = ("user", "film")
     np.testing.assert_array_equal(mu_of(loaded, data, pair), mu_of(model, data, pair))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"pair": ["user", "nobody"]},
+        {"pair": "user"},
+        {"kind": "old-new"},
+        {"log_factor": "1"},
+        {"log_factor": 1e999},
+        {"weight": None},
+        {"bins": []},
+        {"bins": {"expected": [1.0], "observed": [], "error": [], "pairs": []}},
+    ],
+)
+def test_damaged_factors_are_refused(model, with_new, tmp_path, damage):
+    model.calibrate(with_new).save(tmp_path / "calibrated")
+    path = tmp_path / "calibrated" / "model.json"
+    manifest = json.loads(path.read_text())
+    manifest["calibration"][0] |= damage
+    del manifest["checksum"]
+    text = json.dumps(manifest, sort_keys=True)
+    manifest["checksum"] = hashlib.sha256(text.encode()).hexdigest()
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(StorageError):
+        PMvGE.load(tmp_path / "calibrated")
+
+
+def test_a_model_without_factors_in_its_folder_loads(model, tmp_path):
+    model.save(tmp_path / "old")
+    path = tmp_path / "old" / "model.json"
+    manifest = json.loads(path.read_text())
+    for key in ("calibration", "full_steps", "checksum"):  # as earlier versions wrote it
+        del manifest[key]
+    text = json.dumps(manifest, sort_keys=True)
+    manifest["checksum"] = hashlib.sha256(text.encode()).hexdigest()
+    path.write_text(json.dumps(manifest))
+    assert len(PMvGE.load(tmp_path / "old").uncalibrated("user", "film")) == 3
 
 
 def test_links_between_training_entities_are_refused(model, everything):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -47,8 +46,9 @@ class Factor:
 
     @property
     def value(self) -> float:
-        """Return the factor."""
-        return math.exp(self.log_value)
+        """Return the factor; 0 or infinity if float64 cannot represent it."""
+        with np.errstate(over="ignore"):
+            return float(np.exp(self.log_value))
 
 
 Factors = Mapping[Pair, Mapping[str, Factor]]  # by view pair, and by kind: "new-known", ...
