@@ -416,7 +416,7 @@ def test_an_update_learns_the_new_links():
         return MultiViewGraph({"user": X[:users], "film": m}, {("user", "film"): W[:users]}, ids)
 
     settings = {"effects": "vector", "similarity": "inner", "random_state": 0, "progress": False}
-    model = PMvGE(4, max_steps=200, patience=None, **settings).fit(graph(n))
+    model = PMvGE(4, max_steps=1000, patience=None, **settings).fit(graph(n))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.update(graph(n + 30))
