@@ -58,19 +58,21 @@ def test_bins_divide_all_pairs_by_expected_weight(
     mu, w = all_pairs(data)
     order = np.argsort(mu)
     assert found.held_out == held_out
-    assert found.pairs.sum() == len(mu)
-    assert len(found.pairs) > 2
-    parts = np.split(order, np.cumsum(found.pairs).astype(int)[:-1])
-    np.testing.assert_allclose(found.expected, [mu[p].mean() for p in parts])
-    np.testing.assert_allclose(found.observed, [w[p].mean() for p in parts])
-    np.testing.assert_allclose(found.error, [np.sqrt((w[p] ** 2).sum()) / len(p) for p in parts])
+    assert found.bins.pairs.sum() == len(mu)
+    assert len(found.bins.pairs) > 2
+    parts = np.split(order, np.cumsum(found.bins.pairs).astype(int)[:-1])
+    np.testing.assert_allclose(found.bins.expected, [mu[p].mean() for p in parts])
+    np.testing.assert_allclose(found.bins.observed, [w[p].mean() for p in parts])
+    np.testing.assert_allclose(
+        found.bins.error, [np.sqrt((w[p] ** 2).sum()) / len(p) for p in parts]
+    )
 
 
 @pytest.mark.parametrize("within", [False, True])
 def test_the_true_model_lies_on_the_diagonal(within: bool) -> None:
     data = make(400, 300, within=within, held_out=True)
     found = calibration(data, RNG(0))
-    assert (np.abs(found.observed - found.expected) < 4 * found.error).all()
+    assert (np.abs(found.bins.observed - found.bins.expected) < 4 * found.bins.error).all()
 
 
 def test_a_sample_of_rows_counts_each_pair_once() -> None:
@@ -79,11 +81,11 @@ def test_a_sample_of_rows_counts_each_pair_once() -> None:
     rows, n, view = found.rows
     assert (rows, n, view) == (10, 50, "a")
     assert (
-        found.pairs.sum() == 10 * 40 + 10 * 9 / 2
+        found.bins.pairs.sum() == 10 * 40 + 10 * 9 / 2
     )  # pairs with other rows, and among the sampled rows
     between = calibration(make(20, 60, within=False, held_out=False), RNG(1), budget=200)
     assert between.rows == (10, 60, "b")  # of the longer side
-    assert between.pairs.sum() == 10 * 20
+    assert between.bins.pairs.sum() == 10 * 20
 
 
 def test_a_sample_of_rows_estimates_the_same_curve() -> None:
@@ -91,16 +93,16 @@ def test_a_sample_of_rows_estimates_the_same_curve() -> None:
     full, sample = calibration(data, RNG(0)), calibration(data, RNG(0), budget=60_000)
     assert sample.rows == (1000, 2000, "a")
     for found in (full, sample):
-        assert (np.abs(found.observed - found.expected) < 4 * found.error).all()
-    assert sample.pairs.sum() == full.pairs.sum() / 2
+        assert (np.abs(found.bins.observed - found.bins.expected) < 4 * found.bins.error).all()
+    assert sample.bins.pairs.sum() == full.bins.pairs.sum() / 2
 
 
 def test_calibration_shows_a_wrong_alpha() -> None:
     data = make(300, 300, within=False, held_out=False)
     twice = replace(data, log_alpha=np.log(0.1), held_out=None, exposure=1.0)
     found = calibration(twice, RNG(0))
-    top = found.expected > 0.1
-    np.testing.assert_allclose(found.observed[top] / found.expected[top], 0.5, rtol=0.3)
+    top = found.bins.expected > 0.1
+    np.testing.assert_allclose(found.bins.observed[top] / found.bins.expected[top], 0.5, rtol=0.3)
 
 
 def test_degrees_are_a_complementary_distribution() -> None:

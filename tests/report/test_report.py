@@ -322,3 +322,24 @@ def test_rows_beside_the_model_and_warnings(effects, read_page, tmp_path):
     assert len(results["warnings"]) == 2
     assert "The model is not clearly better than a popularity list : see" in page.words
     assert results["popularity"]["meaning"] in page.words
+
+
+# -- new entities ------------------------------------------------------------------------------
+
+
+def test_factors_of_new_entities_are_shown(tmp_path: Path, read_page: Any) -> None:
+    rng = np.random.default_rng(0)
+    graph = MultiViewGraph(
+        {"a": rng.normal(size=(60, 2)), "b": 20}, {("a", "b"): rng.poisson(0.5, size=(60, 20))}
+    )
+    model = PMvGE(2, max_steps=20, random_state=0, progress=False)
+    page = read_page(write_report(tmp_path / "no.html", model.fit(graph)))
+    assert page.words.count("not calibrated") == 3 + 1  # kinds, and the explanation
+    before = len(page.figures())
+    page = read_page(write_report(tmp_path / "yes.html", model.fit(graph, calibrate=0.3)))
+    factor = model.describe()["calibrated"]["a,b"]["new-known"]["factor"]
+    assert f"new-known {factor:.3g}"[:13] in page.words
+    assert page.words.count("not calibrated") == 2 + 1  # "b" has no features
+    assert len(page.figures()) == before + 1
+    for figure in page.figures():
+        graph_objects.Figure(figure)

@@ -223,3 +223,72 @@ def test_bad_arguments_raise_a_one_line_error(make, message) -> None:
     with pytest.raises(GraphError, match=message) as caught:
         make()
     assert "\n" not in str(caught.value)
+
+
+# -- with the encodings of a model ------------------------------------------------------------
+
+
+def later(tables=None):
+    users = {"user": ["a", "b", "c"], "age": [10.0, 20.0, 90.0], "city": ["x", "y", "z"]}
+    links = {"user": ["a", "b", "c"], "film": [1, 2, 2]}
+    views = {
+        "users": ViewTable(users, "user", {"age": "numeric", "city": "category"}),
+        "films": ViewTable(),
+    }
+    project = Project(views, {("users", "films"): LinkTable(links, ("user", "film"))})
+    return read_tables(project, tables=tables).graph
+
+
+def test_tables_are_read_with_the_encodings_of_a_model():
+    first = graph_from_frames(
+        {
+            "users": ViewTable(
+                {"user": ["a", "b"], "age": [10.0, 20.0], "city": ["x", "y"]},
+                "user",
+                {"age": "numeric", "city": "category"},
+            ),
+            "films": None,
+        },
+        {("users", "films"): LinkTable({"user": ["a", "b"], "film": [1, 2]}, ("user", "film"))},
+    )
+    alone, like = later(), later(first.tables)
+    assert like.tables == first.tables
+    assert alone.tables != first.tables
+    np.testing.assert_array_equal(like.views["users"][:2], first.views["users"])
+    assert like.views["users"][2, 0] == pytest.approx((90 - 15) / 5)  # scaled as before
+    assert alone.views["users"].shape[1] == like.views["users"].shape[1] + 1  # a third city
+
+
+def test_integer_ids_stay_text_if_they_were():
+    before = later().tables
+    numbers = Project(
+        {
+            "users": ViewTable(
+                {"user": [1, 2], "age": [1.0, 2.0], "city": ["x", "y"]},
+                "user",
+                {"age": "numeric", "city": "category"},
+            ),
+            "films": ViewTable(),
+        },
+        {("users", "films"): LinkTable({"user": [1, 2], "film": [1, 2]}, ("user", "film"))},
+    )
+    assert read_tables(numbers).graph.ids["users"].tolist() == [1, 2]
+    assert read_tables(numbers, tables=before).graph.ids["users"].tolist() == ["1", "2"]
+
+
+def test_other_columns_than_those_of_the_model_are_refused(tmp_path):
+    before = later().tables
+    views = {"users": ViewTable({"user": ["a"], "age": [1.0]}, "user"), "films": ViewTable()}
+    links = {("users", "films"): LinkTable({"user": ["a"], "film": [1]}, ("user", "film"))}
+    with pytest.raises(TableError, match="expected the columns of the training, age, city, got"):
+        read_tables(Project(views, links), tables=before)
+    with pytest.raises(TableError, match="expected the views of the model, users, films, got a, b"):
+        read_tables(
+            Project(
+                {"a": ViewTable(), "b": ViewTable()},
+                {("a", "b"): LinkTable({"a": [1], "b": [2]}, ("a", "b"))},
+            ),
+            tables=before,
+        )
+    with pytest.raises(TableError, match="expected spill or tables, got both"):
+        read_tables(Project(views, links), tables=before, spill=tmp_path)

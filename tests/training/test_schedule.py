@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pmvge import MultiViewGraph, PMvGE
-from pmvge.training import SCHEDULES, Constant, make_schedule
+from pmvge.training import SCHEDULES, Constant, Decay, make_schedule
 from pmvge.training.schedule import WARM_UP, Cosine, StepDecay, WarmupHoldDecay
 
 
@@ -32,6 +32,20 @@ def test_a_cosine_schedule_falls_from_the_rate_to_zero(max_steps, step):
     at = made.factor(min(step, max_steps))
     assert at == pytest.approx(math.cos(math.pi / 2 * min(step, max_steps) / max_steps) ** 2)
     assert made.factor(max_steps) == pytest.approx(0, abs=1e-12)
+
+
+@given(st.integers(1, 1000))
+def test_a_decay_falls_in_equal_steps_to_zero(max_steps):
+    made = Decay(max_steps)
+    rates = [made.factor(step) for step in range(max_steps)]
+    assert all(0 < rate < Decay.fraction for rate in rates)
+    np.testing.assert_allclose(
+        np.diff([Decay.fraction, *rates, 0]), -Decay.fraction / (max_steps + 1)
+    )
+    made.check(max_steps // 2, 100)  # no validation changes it
+    assert made.end == max_steps
+    assert made.length_is_known
+    assert {made.phase(step) for step in range(1, max_steps + 1)} == {"decay"}
 
 
 # -- warm-up, hold, decay -------------------------------------------------------------------

@@ -27,6 +27,7 @@ from pmvge.cli.commands.reproduce import reproduce
 from pmvge.cli.commands.search import search
 from pmvge.cli.commands.split import split
 from pmvge.cli.commands.tune import tune
+from pmvge.cli.commands.update import update
 from pmvge.cli.output import visible
 from pmvge.errors import PmvgeError
 from pmvge.version import __version__
@@ -48,6 +49,7 @@ for command in (
     init,
     split,
     fit,
+    update,
     tune,
     embed,
     search,

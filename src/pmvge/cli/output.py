@@ -147,6 +147,24 @@ def _cells(row: Mapping[str, float], keys: Iterable[str]) -> Iterator[str]:
     return (f"{value:.4g}" if abs(value) >= 10 else f"{value:.3f}" for value in values)
 
 
+def describe_factors(calibrated: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each view pair on the factors of expected weights of new entities."""
+    for pair, kinds in calibrated.items():
+        factors = ", ".join(
+            f"{kind} {'none (no links)' if entry is None else format(entry['factor'], '.3g')}"
+            for kind, entry in kinds.items()
+        )
+        yield visible(f"Expected weights of new entities, {pair.replace(',', ' - ')}: {factors}")
+
+
+def uncalibrated_note(pair: str, kinds: Iterable[str]) -> str:
+    """Return a note on expected weights of new entities that are not calibrated."""
+    return (
+        f"{pair}: expected weights of new entities ({', '.join(kinds)}) are not calibrated and "
+        "can be wrong by a factor; fit with --calibrate, or call PMvGE.calibrate"
+    )
+
+
 def print_results(console: Console, results: Mapping[str, Any], title: str) -> None:
     """Print the results of an evaluation, what the rows beside it show, and its warnings."""
     console.print(results_table(results, title))

@@ -33,6 +33,7 @@ def train(
     hold_out: float | None,
     resume: bool,
     sharded: bool,
+    calibrate: float | None = None,
 ) -> PMvGE:
     """Return a model that is fitted to tables, with the texts of the tables."""
     folder = checkpoint_folder(settings)
@@ -40,7 +41,9 @@ def train(
         print_notes([f"{folder}: no checkpoint to resume from; starting a new fit"])
     model = PMvGE(**settings)
     try:
-        model.fit(tables.graph, hold_out=hold_out, resume=resume, sharded=sharded)
+        model.fit(
+            tables.graph, hold_out=hold_out, calibrate=calibrate, resume=resume, sharded=sharded
+        )
     except CheckpointMismatch as error:
         raise InputError(
             f"{folder}: the interrupted fit had other data or other settings; run without "

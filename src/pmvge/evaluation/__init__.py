@@ -16,13 +16,16 @@ from pmvge.evaluation.popularity import (
     rank_popularity,
 )
 from pmvge.evaluation.ranking import evaluate_links, ndcg_by_query
+from pmvge.evaluation.reliability import MAX_PAIRS, Reliability, reliability_bins
 from pmvge.evaluation.tasks import classification_accuracy, clustering_nmi, link_prediction
 
 __all__ = [
     "FEATURES_ONLY",
+    "MAX_PAIRS",
     "POPULARITY",
     "Difference",
     "Popularity",
+    "Reliability",
     "Results",
     "classification_accuracy",
     "clustering_nmi",
@@ -39,4 +42,5 @@ __all__ = [
     "poisson_deviance",
     "rank_held_out",
     "rank_popularity",
+    "reliability_bins",
 ]

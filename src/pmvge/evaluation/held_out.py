@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pmvge.evaluation.ranking import rank_links
 from pmvge.graph import Links, Pair
-from pmvge.likelihoods import POISSON, Family
+from pmvge.likelihoods import POISSON, Family, Level
 from pmvge.similarities import INNER, Similarity
 
 Results = dict[str, dict[str, Any]]  # {"pairs": {"users,films": {...}}, "overall": {...}}
@@ -29,7 +29,7 @@ MEAN_WEIGHTS = {
 
 def evaluate_held_out(
     Y: Mapping[str, NDArray[Any]],
-    log_alpha: Mapping[Pair, float],
+    log_alpha: Mapping[Pair, Level],
     held_out: Mapping[Pair, Links],
     *,
     known: Mapping[Pair, Links] | None = None,
@@ -47,7 +47,7 @@ def evaluate_held_out(
     Y
         Vectors of each view.
     log_alpha
-        The logarithm of alpha of each view pair.
+        The logarithm of alpha of each view pair, or of its known and new entities.
     held_out
         Held-out links of each view pair; pairs without links are skipped.
     known
@@ -95,7 +95,7 @@ class Ranked(NamedTuple):
 
 def rank_held_out(
     Y: Mapping[str, NDArray[Any]],
-    log_alpha: Mapping[Pair, float],
+    log_alpha: Mapping[Pair, Level],
     held_out: Mapping[Pair, Links],
     *,
     known: Mapping[Pair, Links] | None = None,

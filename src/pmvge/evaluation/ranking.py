@@ -30,7 +30,7 @@ from scipy import sparse
 
 from pmvge.errors import InputError
 from pmvge.graph import Links, Pair
-from pmvge.likelihoods import POISSON, Family
+from pmvge.likelihoods import POISSON, Family, Level, PairLevels
 from pmvge.similarities import INNER, Similarity
 
 MAX_SCORES = 1 << 22  # scores held at once; more are not faster
@@ -42,7 +42,7 @@ def evaluate_links(
     Y_other: Array,
     held_out: Links,
     *,
-    log_alpha: float,
+    log_alpha: Level,
     known: Links | None = None,
     exposure: float = 1.0,
     similarity: Similarity = INNER,
@@ -66,7 +66,8 @@ def evaluate_links(
     Parameters
     ----------
     Y, Y_other, held_out, log_alpha
-        Vectors of both views, the held-out links, and log alpha of the view pair.
+        Vectors of both views, the held-out links, and log alpha of the view pair, or of its known
+        and new entities. Ranks are those of similarities, which do not depend on it.
     known
         Links of the training. Their pairs are not evaluated, even if they are held out; with None,
         all pairs are.
@@ -118,7 +119,7 @@ def rank_links(
     Y_other: Array,
     held_out: Links,
     *,
-    log_alpha: float,
+    log_alpha: Level,
     known: Links | None = None,
     exposure: float = 1.0,
     similarity: Similarity = INNER,
@@ -145,13 +146,13 @@ def rank_links(
         similarity,
         once=held_out.within and not sampled,
     )
-    log_scale = log_alpha + math.log(exposure)
+    log_scale = _scaled(log_alpha, math.log(exposure))
     g, above, equal, at_zero, expected = _rank_links(evaluated, log_scale, family, pair)
     w = evaluated.truth.data
     share = 2 if evaluated.once else 1  # the first pass counts each pair in both orders
     n_pairs = evaluated.count()
     with torch.no_grad(), np.errstate(over="ignore"):
-        eta = torch.from_numpy(log_scale + g)
+        eta = torch.from_numpy(_of_links(evaluated, log_scale) + g)
         at_links = float(np.sum(family.link_deviance(torch.from_numpy(w), eta, pair).numpy()))
     recall, ndcg = _by_query(evaluated.truth, above, equal, min(k, m))
     results = {
@@ -253,14 +254,33 @@ def _draw(truth: sparse.csr_array, size: int, seed: int) -> NDArray[np.int64]:
     return np.sort(rows)
 
 
+def _scaled(log_alpha: Level, log_exposure: float) -> Level:
+    if isinstance(log_alpha, PairLevels):
+        return log_alpha.shifted(log_exposure)
+    return log_alpha + log_exposure
+
+
+def _of_links(evaluated: _EvaluatedPairs, log_scale: Level) -> float | NDArray[np.float64]:
+    """Return the part of eta that is not g, for each held-out link."""
+    if not isinstance(log_scale, PairLevels):
+        return log_scale
+    at, j = _entries(evaluated.truth)
+    return log_scale.at(evaluated.rows[at.numpy()], j.numpy())
+
+
 def _rank_links(
-    evaluated: _EvaluatedPairs, log_scale: float, family: Family, pair: Pair
+    evaluated: _EvaluatedPairs, log_scale: Level, family: Family, pair: Pair
 ) -> tuple[Array, Array, Array, float, float]:
     r"""Return g, G and E of each held-out link, in float64, and the sums of zero and mu over J."""
     scores, higher, same, at_zero, expected = [], [], [], 0.0, 0.0
     for part, g in evaluated.tiles():
+        level: float | torch.Tensor
+        if isinstance(log_scale, PairLevels):
+            level = torch.from_numpy(log_scale.matrix(evaluated.rows[part]))
+        else:
+            level = log_scale
         with torch.no_grad():
-            sums = family.sums(g.double().add_(log_scale), pair)
+            sums = family.sums(g.double().add_(level), pair)
         at_zero, expected = at_zero + sums[0], expected + sums[1]
         truth = evaluated.truth[part]
         if truth.nnz == 0:
@@ -345,7 +365,7 @@ def _check(
     Y_other: Array,
     held_out: Links,
     known: Links | None,
-    log_alpha: float,
+    log_alpha: Level,
     exposure: float,
     k: int,
     max_pairs: int,
@@ -356,7 +376,8 @@ def _check(
             raise InputError(f"{name}: expected a positive integer, got {number!r}")
     if not (isinstance(exposure, Real) and 0 < exposure < math.inf):
         raise InputError(f"exposure: expected a positive number, got {exposure!r}")
-    if not log_alpha < math.inf:
+    largest_level = log_alpha.table.max() if isinstance(log_alpha, PairLevels) else log_alpha
+    if not largest_level < math.inf:
         raise InputError(f"log_alpha: expected a number or -inf, got {log_alpha!r}")
     n, m = held_out.shape
     width = np.shape(Y)[-1] if np.ndim(Y) == 2 else "K"

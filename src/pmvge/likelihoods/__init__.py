@@ -9,6 +9,7 @@ from pmvge.likelihoods.exact import (
     log_likelihood,
     profile_log_likelihood,
 )
+from pmvge.likelihoods.levels import KINDS, KindBlock, Level, PairLevels, kind_blocks
 from pmvge.likelihoods.objective import Loss, Objective
 from pmvge.likelihoods.pairs import PairObjective
 from pmvge.likelihoods.partition import (
@@ -30,13 +31,17 @@ from pmvge.likelihoods.sharded import sharded_log_partitions
 __all__ = [
     "EXACT_TERMS",
     "FAMILIES",
+    "KINDS",
     "POISSON",
     "BlockObjective",
     "Family",
+    "KindBlock",
+    "Level",
     "LogAlpha",
     "LogPartition",
     "Loss",
     "Objective",
+    "PairLevels",
     "PairObjective",
     "Poisson",
     "TrainedGraph",
@@ -46,6 +51,7 @@ __all__ = [
     "family_name",
     "graph_log_partitions",
     "intensity",
+    "kind_blocks",
     "log_alpha_hat",
     "log_likelihood",
     "log_partition",

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from pmvge.graph import Links, MultiViewGraph, Pair
 from pmvge.likelihoods.base import Family
+from pmvge.likelihoods.levels import Level, PairLevels, kind_blocks
 from pmvge.likelihoods.partition import log_partition
 from pmvge.likelihoods.poisson import POISSON
 from pmvge.likelihoods.terms import Array, link_similarity
@@ -27,10 +28,12 @@ from pmvge.progress import OnProgress, share_progress
 from pmvge.similarities import INNER, Similarity
 
 
-def expected_weight(g: Array, log_alpha: float, family: Family = POISSON) -> NDArray[np.float64]:
+def expected_weight(
+    g: Array, log_alpha: float | NDArray[np.float64], family: Family = POISSON
+) -> NDArray[np.float64]:
     r"""Return the expected weight of :math:`\eta = \log\alpha + g` in float64.
 
-    It is infinite where it overflows.
+    It is infinite where it overflows. ``log_alpha`` is broadcast to the shape of g.
     """
     return family.expected_array(g.astype(np.float64) + log_alpha)
 
@@ -38,7 +41,7 @@ def expected_weight(g: Array, log_alpha: float, family: Family = POISSON) -> NDA
 def intensity(
     Y: Array,
     Y_other: Array,
-    log_alpha: float,
+    log_alpha: Level,
     *,
     similarity: Similarity = INNER,
     family: Family = POISSON,
@@ -46,13 +49,14 @@ def intensity(
     r"""Return expected weights (n, m), :math:`\alpha \exp g_{ij}` for Poisson weights."""
     query = similarity.query_array(Y).astype(np.float64)
     candidate = similarity.candidate_array(Y_other).astype(np.float64)
-    return expected_weight(similarity.outer_array(query @ candidate.T), log_alpha, family)
+    level = log_alpha.matrix() if isinstance(log_alpha, PairLevels) else log_alpha
+    return expected_weight(similarity.outer_array(query @ candidate.T), level, family)
 
 
 def log_likelihood(
     graph: MultiViewGraph,
     Y: Mapping[str, Array],
-    log_alpha: Mapping[Pair, float],
+    log_alpha: Mapping[Pair, Level],
     *,
     similarity: Similarity = INNER,
     family: Family = POISSON,
@@ -63,18 +67,26 @@ def log_likelihood(
     View pairs that the graph does not observe contribute nothing.
     """
     callbacks = share_progress(_terms(graph.links), on_progress)
-    return {
-        (a, b): family.log_likelihood(
-            (a, b),
-            links,
-            Y[a],
-            Y[b],
-            log_alpha[a, b],
-            similarity.for_pair(a, b),
-            callbacks[a, b],
+    values = {}
+    for (a, b), links in graph.links.items():
+        level, compared = log_alpha[a, b], similarity.for_pair(a, b)
+        if not isinstance(level, PairLevels):
+            values[a, b] = family.log_likelihood(
+                (a, b), links, Y[a], Y[b], level, compared, callbacks[a, b]
+            )
+            continue
+        values[a, b] = sum(
+            family.log_likelihood(
+                (a, b),
+                block.links,
+                Y[a][block.rows],
+                Y[b][block.columns],
+                float(level.table[block.kind]),
+                compared,
+            )
+            for block in kind_blocks(links, level.left, level.right)
         )
-        for (a, b), links in graph.links.items()
-    }
+    return values
 
 
 def _terms(links: Mapping[Pair, Links]) -> dict[Pair, int]:

@@ -49,6 +49,7 @@ def describe_model(fitted: Fitted, defaults: Mapping[str, Any]) -> dict[str, Any
             }
             for (a, b), entry in fitted.alpha.items()
         },
+        "calibrated": _calibrated(fitted),
         "links": _links(fitted),
         "training": _training(fitted),
         "settings": settings,
@@ -70,6 +71,22 @@ def _effects(fitted: Fitted, view: str) -> dict[str, Any]:
     sigma, tau = effects.prior.tolist()
     vector = {"sigma": sigma} if effects.n_vector else {}
     return found | vector | {"tau": tau, "feature_shares": dict(fitted.shares.get(view, {}))}
+
+
+def _calibrated(fitted: Fitted) -> dict[str, dict[str, Any]]:
+    """Return the factors of new entities, by view pair and kind; None where there is none."""
+    found: dict[str, dict[str, Any]] = {}
+    for a, b in fitted.alpha:
+        row = found[f"{a},{b}"] = {}
+        for name, kind in fitted.kinds_of(a, b).items():
+            factor = fitted.factor_of(a, b, kind)
+            row[name] = factor and {
+                "factor": factor.value,
+                "relative_error": factor.relative_error,
+                "weight": factor.weight,
+                "bins": {column: list(values) for column, values in factor.bins.items()},
+            }
+    return found
 
 
 def _links(fitted: Fitted) -> dict[str, dict[str, Any]]:

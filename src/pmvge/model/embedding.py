@@ -34,6 +34,17 @@ class Entities(NamedTuple):
     outputs: NDArray[np.float32]  # (n, K + P): vectors and biases
     positions: NDArray[np.int64]  # (n,) of the training entities; -1 for new entities
     first_links: FirstLinks = MappingProxyType({})  # of new entities
+    # (n,) entities whose level was fitted to their first links; None: no entity
+    has_level: NDArray[np.bool_] | None = None
+
+    @property
+    def new(self) -> NDArray[np.bool_]:
+        """Which entities have expected weights that calibration applies to, (n,).
+
+        Entities with a level of their own are compared with known ones as known entities are.
+        """
+        new = self.positions < 0
+        return new if self.has_level is None else new & ~self.has_level
 
 
 def find_entities(
@@ -138,19 +149,19 @@ def embed_to_file(
 
 def embed_graph(
     fitted: Fitted, graph: MultiViewGraph, *, show_progress: bool
-) -> dict[str, NDArray[np.float32]]:
-    """Return the outputs (n, K + P) of all entities of a graph, by view.
+) -> dict[str, Entities]:
+    """Return all entities of a graph, by view.
 
     Entities are known by ids that were given in training and in the graph. Raise InputError or
     NotInductive as :func:`find_entities` does.
     """
-    outputs = {}
+    found = {}
     for view in graph.views:
         rows = rows_or_ids(fitted, view, graph)
         ids = graph.ids[view] if view in graph.given_ids and graph.views[view] is not None else None
         with progress_bar(f"embedding {view}", show_progress) as on_progress:
-            outputs[view] = find_entities(fitted, view, rows, ids, on_progress=on_progress).outputs
-    return outputs
+            found[view] = find_entities(fitted, view, rows, ids, on_progress=on_progress)
+    return found
 
 
 def rows_or_ids(fitted: Fitted, view: str, graph: MultiViewGraph) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -15,19 +17,21 @@ from torch import nn
 
 from pmvge.checks import NotFitted
 from pmvge.encoders import EncoderSpec
-from pmvge.errors import InputError, choose
+from pmvge.errors import InputError, ParameterError, choose
 from pmvge.graph import Ids, MultiViewGraph, Pair, as_input_ids, find_ids
 from pmvge.likelihoods import Family, intensity, log_likelihood
+from pmvge.model.calibrating import calibrate, held_out_factors
 from pmvge.model.describe import describe_model
 from pmvge.model.embedding import embed, embed_graph, embed_to_file, find_entities
 from pmvge.model.evaluating import evaluate
 from pmvge.model.finding import find_by_name
-from pmvge.model.fitted import Fitted, Labels, texts_of, with_labels
+from pmvge.model.fitted import Factors, Fitted, Labels, texts_of, with_labels
 from pmvge.model.fitting import fit
 from pmvge.model.fold_in import find_or_fold_in
 from pmvge.model.saving import load_model, save_model
 from pmvge.model.searching import known_links, search
 from pmvge.model.training_links import TrainingLinks
+from pmvge.model.updating import NoNewRows, find_changes, update
 from pmvge.progress import progress_bar
 from pmvge.similarities import Similarity
 from pmvge.training import History
@@ -282,7 +286,9 @@ class PMvGE(BaseEstimator):
         graph: MultiViewGraph,
         validation: MultiViewGraph | None = None,
         *,
+        start: PMvGE | None = None,
         hold_out: float | None = None,
+        calibrate: float | None = None,
         resume: bool = False,
         sharded: bool = False,
     ) -> Self:
@@ -299,10 +305,20 @@ class PMvGE(BaseEstimator):
             Held-out links between the same entities, for early stopping. Without it,
             ``validation_fraction`` of the links is held out. In both cases alpha is finally
             computed from all links, so no link should be in both graphs.
+        start
+            A fitted model to start training from, instead of random weights. Views, view pairs,
+            dimensions, columns of tables, encoders, similarity and effects must be those of this
+            model; entities may differ. Entities with the same given ids start from its effects, or
+            from its vectors in views without features; effects of new ones are folded in from their
+            links with known entities. Input scaling is kept.
         hold_out
             Share of the links to hold out instead of ``validation_fraction``, in [0, 1). With
             ``patience=None`` they are not used for early stopping, only by :meth:`evaluate`. 0
             means no held-out links and no early stopping.
+        calibrate
+            Share of the entities of each view with features to calibrate with, in (0, 1), for
+            instance 0.1: a first model is fitted without them, and gives the factors of
+            :meth:`calibrate`. The model itself is then fitted to all entities. None: no factors.
         resume
             Resume from the checkpoint in ``checkpoint_dir``. Without a checkpoint, training starts
             from the beginning.
@@ -321,10 +337,63 @@ class PMvGE(BaseEstimator):
             A checkpoint cannot be written, is damaged, or belongs to other data or settings.
         """
         settings = self.get_params(deep=False)
-        self._set_fitted(
-            fit(settings, graph, validation, hold_out=hold_out, resume=resume, sharded=sharded)
+        if start is not None and not isinstance(start, PMvGE):
+            raise ParameterError(f"start: expected a fitted PMvGE, got {type(start).__name__}")
+        factors: Factors = {}
+        if calibrate is not None:
+            if sharded:
+                raise ParameterError("fit: expected calibrate or sharded, got both")
+            factors = held_out_factors(settings, graph, validation, calibrate, hold_out)
+        fitted = fit(
+            settings,
+            graph,
+            validation,
+            hold_out=hold_out,
+            resume=resume,
+            sharded=sharded,
+            start=None if start is None else start._check_fitted(),
         )
+        self._set_fitted(replace(fitted, factors=factors))
         return self
+
+    def update(self, graph: MultiViewGraph) -> Self:
+        """Train on a graph that has changed since the fit, starting from this model.
+
+        The graph has all entities and links of today, old and new. Known entities, recognised by
+        given ids, start from what the model knows of them; new ones are folded in from their first
+        links. A short training with a decaying rate follows, of a fifth of the steps of the fit. No
+        optimizer state is kept, and no checkpoints are written. Links that were held out stay held
+        out, and so does the same share of the new ones. Entities and links that the graph does not
+        have are removed. Settings, labels, columns and factors of :meth:`calibrate` stay.
+
+        If the graph has no new, changed or removed entities and links, the model does not change,
+        and a ``NoNewRows`` warning says so. Return ``self``.
+
+        Raises
+        ------
+        InputError
+            If views, view pairs, dimensions or columns differ from those of the model, if ids have
+            another type, if ids were not given, or if the model has no training links.
+        DivergedError
+            Training produced a number that is not finite; the model has not changed.
+        """
+        fitted = self._check_fitted()
+        changes = find_changes(fitted, graph)
+        if not changes.any:
+            warnings.warn(
+                "update: the graph has no new rows: the model is unchanged", NoNewRows, stacklevel=2
+            )
+            return self
+        self._set_fitted(update(fitted, changes, progress=self.progress))
+        return self
+
+    def changes(self, graph: MultiViewGraph) -> dict[str, dict[str, dict[str, int]]]:
+        """Return how many entities and links of a graph are new, changed or gone.
+
+        The form is ``{"views": {view: {"new", "gone"}}, "links": {"users,films": {"new", "changed",
+        "gone"}}}``. Raise InputError as :meth:`update` does.
+        """
+        return find_changes(self._check_fitted(), graph).describe()
 
     def __sklearn_clone__(self) -> Self:
         # scikit-learn clones the values of a dict separately: a module shared by two views would
@@ -452,8 +521,8 @@ class PMvGE(BaseEstimator):
         as :meth:`embed` does.
         """
         fitted = self._check_fitted()
-        outputs = embed_graph(fitted, graph, show_progress=self.progress)
-        return {view: Y[:, : fitted.n_components] for view, Y in outputs.items()}
+        found = embed_graph(fitted, graph, show_progress=self.progress)
+        return {view: part.outputs[:, : fitted.n_components] for view, part in found.items()}
 
     def vectors(
         self,
@@ -520,17 +589,23 @@ class PMvGE(BaseEstimator):
         r"""Return the expected weights :math:`\mu_{ij}` between entities of two views, (n, m).
 
         X and ``ids``, and X_other and ``ids_other``, give the entities as in :meth:`embed`; where
-        both are None, all training entities. Raise InputError if the view pair was not observed in
+        both are None, all training entities. Expected weights of new entities can be wrong by a
+        factor before :meth:`calibrate`. Raise InputError if the view pair was not observed in
         training: its alpha is unknown.
         """
-        log_alpha = self.log_alpha_of(view, other)
         fitted = self._check_fitted()
-        Y, Y_other = (
-            find_entities(fitted, v, rows, names).outputs
+        fitted.alpha_of(view, other)
+        left, right = (
+            find_entities(fitted, v, rows, names)
             for v, rows, names in ((view, X, ids), (other, X_other, ids_other))
         )
-        similarity = fitted.pair_similarity.for_pair(view, other)
-        return intensity(Y, Y_other, log_alpha, similarity=similarity, family=self.family_)
+        return intensity(
+            left.outputs,
+            right.outputs,
+            fitted.level_of(view, other, left.new, right.new),
+            similarity=fitted.pair_similarity.for_pair(view, other),
+            family=self.family_,
+        )
 
     def search(
         self,
@@ -566,7 +641,8 @@ class PMvGE(BaseEstimator):
             Number of partners.
         by
             Scores are expected weights ("intensity") or similarities g ("similarity", which also
-            ranks view pairs that were not observed).
+            ranks view pairs that were not observed). Expected weights of new entities can be wrong
+            by a factor before :meth:`calibrate`; :meth:`uncalibrated` says for which ones.
         exclude
             Candidates to leave out: "known" for those that an entity was linked to in training
             (validation links included) and, within a view, the entity itself; "self" for the entity
@@ -622,6 +698,55 @@ class PMvGE(BaseEstimator):
             return np.zeros(len(given), bool)
         return np.asarray(find_ids(fitted.ids[view], given) >= 0)
 
+    def calibrate(self, graph: MultiViewGraph, *, exposure: float = 1.0) -> Self:
+        r"""Set the factors of the expected weights of new entities, and return ``self``.
+
+        Alpha is fitted to training entities, so that expected weights of entities that are placed
+        by their features can be wrong by a factor. The graph has entities that were not in
+        training. For each view pair, and for new entities with known ones, known with new, and new
+        with new, one factor is set if the graph has such links: the observed over the expected
+        total weight for Poisson weights, and the ratio of the alphas for other families. Sums over
+        more than some hundred million entity pairs are estimated on samples.
+
+        :meth:`intensity`, :meth:`search` by intensity, :meth:`evaluate` and
+        :meth:`log_likelihood` multiply the expected weights of new entities by these factors.
+        Similarities, vectors, and the order of partners do not change. Kinds without links in the
+        graph keep the factor that they had.
+
+        Parameters
+        ----------
+        graph
+            New entities with all their links, and known ones, recognised by ids that were given to
+            ``fit``. Entity pairs without a link count as weight 0.
+        exposure
+            Observed weight per unit of expected weight: 0.5 if the links of the graph were
+            collected over half of the time of the training links.
+
+        Raises
+        ------
+        InputError
+            If both ends of a link were in training, if no entity is new, or if a view pair was not
+            observed in training.
+        """
+        fitted = self._check_fitted()
+        self._set_fitted(calibrate(fitted, graph, exposure=exposure, show_progress=self.progress))
+        return self
+
+    def uncalibrated(self, view: str, other: str) -> tuple[str, ...]:
+        """Return the kinds of new entities whose expected weights are not calibrated.
+
+        The kinds are "new-known" (new entities of ``view`` with known ones of ``other``),
+        "known-new" and "new-new"; within a view the first two are one. Raise InputError if the view
+        pair was not observed in training.
+        """
+        fitted = self._check_fitted()
+        fitted.alpha_of(view, other)
+        return tuple(
+            name
+            for name, kind in fitted.kinds_of(view, other).items()
+            if fitted.factor_of(view, other, kind) is None
+        )
+
     def log_alpha_of(self, view: str, other: str) -> float:
         r"""Return :math:`\log\alpha` of a view pair, in either order.
 
@@ -655,14 +780,15 @@ class PMvGE(BaseEstimator):
             raise InputError(
                 f"log_likelihood: expected a MultiViewGraph, got {type(graph).__name__}"
             )
-        log_alpha = {pair: self.log_alpha_of(*pair) for pair in graph.links}
         fitted = self._check_fitted()
-        Y = embed_graph(fitted, graph, show_progress=self.progress)
+        for pair in graph.links:
+            fitted.alpha_of(*pair)
+        found = embed_graph(fitted, graph, show_progress=self.progress)
         with progress_bar("log-likelihood", self.progress) as on_progress:
             values = log_likelihood(
                 graph,
-                Y,
-                log_alpha,
+                {view: part.outputs for view, part in found.items()},
+                {(a, b): fitted.level_of(a, b, found[a].new, found[b].new) for a, b in graph.links},
                 similarity=fitted.pair_similarity,
                 family=self.family_,
                 on_progress=on_progress,
@@ -714,6 +840,8 @@ class PMvGE(BaseEstimator):
             metrics of :func:`pmvge.evaluation.evaluate_links`. ``in_training`` counts links that
             were in training. "popularity" has the same form, and a sentence "meaning"; so has
             "features_only", the model without effects, if entities with features have effects.
+            "uncalibrated" lists, for view pairs with new entities, the kinds whose expected weights
+            are not calibrated (see :meth:`uncalibrated`): their E/O and deviance mean little.
             "warnings" are sentences for view pairs in which the model is not clearly ahead of the
             popularity list: the 95 % interval of the difference in nDCG, by query, includes 0.
 

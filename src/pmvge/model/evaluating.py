@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,8 @@ from pmvge.evaluation import (
     rank_held_out,
     rank_popularity,
 )
-from pmvge.graph import Links, MultiViewGraph, Pair, find_ids, known_positions, parse_links
+from pmvge.graph import Links, MultiViewGraph, Pair, known_positions, parse_links
+from pmvge.likelihoods import Level
 from pmvge.model.advice import suggest_changes
 from pmvge.model.embedding import embed_graph, find_entities
 from pmvge.model.fitted import Fitted
@@ -32,6 +33,7 @@ class _Problem:
 
     outputs: Mapping[str, NDArray[np.float32]]
     plain: Mapping[str, NDArray[np.float32]]  # without effects, where they can be left out
+    new: Mapping[str, NDArray[np.bool_]]  # which entities were not in training
     held_out: dict[Pair, Links]
     known: dict[Pair, Links]
     popularity: dict[Pair, Popularity]
@@ -72,10 +74,10 @@ def evaluate(
         "k": k,
         "max_pairs": max_pairs,
     }
-    log_alpha = {pair: fitted.log_alpha_of(*pair) for pair in problem.held_out}
     weights = {pair: fitted.alpha_of(*pair).weight for pair in problem.held_out}
     model = {"weights": weights, "similarity": fitted.pair_similarity, **options}
-    results, ndcg = rank_held_out(problem.outputs, log_alpha, problem.held_out, **model)
+    levels = _levels(fitted, problem.held_out, problem.new)
+    results, ndcg = rank_held_out(problem.outputs, levels, problem.held_out, **model)
     for (a, b), count in overlap.items():
         if count and f"{a},{b}" in results["pairs"]:
             results["pairs"][f"{a},{b}"]["in_training"] = count
@@ -88,9 +90,24 @@ def evaluate(
     }
     if any(map(len, without.values())):
         outputs = {**problem.outputs, **problem.plain}
-        features_only = rank_held_out(outputs, log_alpha, without, **model).results
+        as_new = {view: np.ones(len(Y), bool) for view, Y in problem.plain.items()}
+        levels = _levels(fitted, without, {**problem.new, **as_new})
+        features_only = rank_held_out(outputs, levels, without, **model).results
         results |= {"features_only": features_only | {"meaning": FEATURES_ONLY}}
-    return results | {"warnings": _compare(fitted, results, ndcg, rival, k)}
+    uncalibrated = {
+        f"{a},{b}": kinds
+        for a, b in problem.held_out
+        if (kinds := fitted.uncalibrated(a, b, problem.new[a], problem.new[b]))
+    }
+    warnings = _compare(fitted, results, ndcg, rival, k)
+    return results | {"uncalibrated": uncalibrated, "warnings": warnings}
+
+
+def _levels(
+    fitted: Fitted, pairs: Iterable[Pair], new: Mapping[str, NDArray[np.bool_]]
+) -> dict[Pair, Level]:
+    """Return the calibrated log alpha of each view pair; ``new`` says which entities are new."""
+    return {(a, b): fitted.level_of(a, b, new[a], new[b]) for a, b in pairs}
 
 
 def _compare(
@@ -130,7 +147,7 @@ def _of_fit(fitted: Fitted, include_known: bool) -> _Problem:
     }
     known = {pair: kept.training[pair] for pair in held}
     popularity = {pair: Popularity.of(part) for pair, part in known.items()}
-    return _Problem(fitted.outputs, fitted.plain, held, known, popularity)
+    return _Problem(fitted.outputs, fitted.plain, _all_known(fitted), held, known, popularity)
 
 
 def _of_training_entities(fitted: Fitted, links: Any) -> _Problem:
@@ -139,14 +156,14 @@ def _of_training_entities(fitted: Fitted, links: Any) -> _Problem:
     held = _parse(fitted, links.links if isinstance(links, MultiViewGraph) else links)
     known = {pair: fitted.known_links(*pair) for pair in held}
     popularity = {pair: Popularity.of(part) for pair, part in known.items()}
-    return _Problem(fitted.outputs, fitted.plain, held, known, popularity)
+    return _Problem(fitted.outputs, fitted.plain, _all_known(fitted), held, known, popularity)
 
 
 def _of_graph(fitted: Fitted, graph: MultiViewGraph, show_progress: bool) -> _Problem:
     """Return the links of a graph that may have new entities, which are known by given ids."""
     fitted.require_links("evaluate")
-    outputs = embed_graph(fitted, graph, show_progress=show_progress)
-    positions = {view: _positions(fitted, graph, view) for view in graph.views}
+    entities = embed_graph(fitted, graph, show_progress=show_progress)
+    positions = {view: found.positions for view, found in entities.items()}
     known, popularity = {}, {}
     for (a, b), links in graph.links.items():
         training = fitted.known_links(a, b)
@@ -162,15 +179,13 @@ def _of_graph(fitted: Fitted, graph: MultiViewGraph, show_progress: bool) -> _Pr
         for view in fitted.plain
         if view in graph.views and (positions[view] >= 0).any()
     }
-    return _Problem(outputs, plain, dict(graph.links), known, popularity)
+    outputs = {view: found.outputs for view, found in entities.items()}
+    new = {view: found.new for view, found in entities.items()}
+    return _Problem(outputs, plain, new, dict(graph.links), known, popularity)
 
 
-def _positions(fitted: Fitted, graph: MultiViewGraph, view: str) -> NDArray[np.int64]:
-    """Return which training entities those of a graph are, -1 for new ones."""
-    identified = view in fitted.given_ids and view in graph.given_ids
-    if identified or graph.views[view] is None:
-        return find_ids(fitted.ids[view], graph.ids[view])
-    return np.full(graph.sizes[view], -1, np.int64)
+def _all_known(fitted: Fitted) -> dict[str, NDArray[np.bool_]]:
+    return {view: np.zeros(len(ids), bool) for view, ids in fitted.ids.items()}
 
 
 def _same_entities(fitted: Fitted, graph: MultiViewGraph) -> bool:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pmvge.encoders import Choice, MultiViewEncoder, ViewSchema
 from pmvge.errors import InputError, choose
 from pmvge.graph import Ids, Links, Pair
-from pmvge.likelihoods import Family
+from pmvge.likelihoods import KINDS, Family, Level, PairLevels
 from pmvge.model.training_links import TrainingLinks
 from pmvge.similarities import Similarity
 from pmvge.training import History
@@ -34,6 +34,25 @@ class Alpha:
         """Return alpha; 0 or infinity if float64 cannot represent it."""
         with np.errstate(over="ignore"):
             return float(np.exp(self.log_value))
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A factor of the expected weights of new entities, and how it was measured."""
+
+    log_value: float
+    relative_error: float  # relative standard error of the sum over entity pairs; 0 if exact
+    weight: float  # total weight of the links that it was computed from
+    bins: Mapping[str, tuple[float, ...]]  # a reliability diagram after calibration
+
+    @property
+    def value(self) -> float:
+        """Return the factor; 0 or infinity if float64 cannot represent it."""
+        with np.errstate(over="ignore"):
+            return float(np.exp(self.log_value))
+
+
+Factors = Mapping[Pair, Mapping[str, Factor]]  # by view pair, and by kind: "new-known", ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +79,8 @@ class Fitted:
     shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # of features
     # (n, K + P) without effects, of views that have both features and effects
     plain: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    factors: Factors = field(default_factory=dict)  # of expected weights of new entities
+    full_steps: int = 0  # steps of the fit that was updated; 0: of this one
 
     @property
     def embeddings(self) -> dict[str, NDArray[np.float32]]:
@@ -81,6 +102,12 @@ class Fitted:
         """Return the likelihood family of the model."""
         family: Family = self.network.family
         return family
+
+    @property
+    def n_steps(self) -> int:
+        """The number of steps of a full fit: of this one, or of the one that was updated."""
+        last = self.history[-1].step if len(self.history) else 0
+        return self.full_steps or last
 
     def schema_of(self, view: str) -> ViewSchema:
         """Return the schema of a view; raise InputError if the model has no such view."""
@@ -125,6 +152,48 @@ class Fitted:
             f"links between {view!r} and {other!r} were not observed in training, so their alpha "
             f"is unknown: expected one of {observed}; by='similarity' ranks any pair"
         )
+
+    def factor_of(self, view: str, other: str, kind: tuple[int, int]) -> Factor | None:
+        """Return the factor of entity pairs of a kind, (first is new, second is new), or None."""
+        if view == other:
+            kind = max(kind, kind[::-1])  # unordered
+        for pair, wanted in (((view, other), kind), ((other, view), kind[::-1])):
+            if (factors := self.factors.get(pair)) is not None:
+                return factors.get(KINDS[wanted])
+        return None
+
+    def kinds_of(self, view: str, other: str) -> dict[str, tuple[int, int]]:
+        """Return the kinds of entity pairs with new entities; within a view they are unordered."""
+        return {name: kind for kind, name in KINDS.items() if view != other or kind[0] >= kind[1]}
+
+    def level_of(
+        self, view: str, other: str, new: NDArray[np.bool_], new_other: NDArray[np.bool_]
+    ) -> Level:
+        """Return log alpha of entity pairs, with the factors of those that have new entities.
+
+        ``new`` and ``new_other`` say which entities of each side are new. Raise InputError as
+        :meth:`alpha_of` does.
+        """
+        table = np.full((2, 2), self.log_alpha_of(view, other))
+        for kind in KINDS:
+            if (factor := self.factor_of(view, other, kind)) is not None:
+                table[kind] += factor.log_value
+        used = table[np.ix_(np.unique(new).astype(int), np.unique(new_other).astype(int))]
+        if used.size and (used == used.flat[0]).all():
+            return float(used.flat[0])
+        return PairLevels(table, new, new_other)
+
+    def uncalibrated(
+        self, view: str, other: str, new: NDArray[np.bool_], new_other: NDArray[np.bool_]
+    ) -> list[str]:
+        """Return the kinds of pairs with new entities that occur here and have no factor."""
+        return [
+            name
+            for name, kind in self.kinds_of(view, other).items()
+            if (new == kind[0]).any()
+            and (new_other == kind[1]).any()
+            and self.factor_of(view, other, kind) is None
+        ]
 
 
 def with_labels(

@@ -45,6 +45,7 @@ from pmvge.model.fitted import Alpha, Fitted
 from pmvge.model.pair_weights import choose_pair_weights
 from pmvge.model.parameters import check_parameters, choose_defaults, pick_device
 from pmvge.model.shares import feature_shares
+from pmvge.model.starting import check_settings, copy_learned, match_graph, weights_hash
 from pmvge.model.trainer import make_trainer
 from pmvge.model.training_links import TrainingLinks
 from pmvge.progress import OnProgress, progress_bar
@@ -69,18 +70,24 @@ def fit(
     hold_out: float | None,
     resume: bool,
     sharded: bool,
+    start: Fitted | None = None,
+    decay_steps: int | None = None,
 ) -> Fitted:
     """Return a trained model, with the vectors and alpha of the training graph.
 
-    ``hold_out`` is the share of the links to hold out; None means ``validation_fraction``, or no
-    links without ``patience``. With several processes, each trains on its share of the links. With
-    ``sharded``, ``graph`` holds only that share. Raise GraphError, ParameterError or StorageError
-    if the graphs, settings or checkpoint are not valid, and DivergedError if training diverges.
+    Training starts from what ``start`` has learned. With ``decay_steps`` its length is that number
+    of steps, of a decaying rate. ``hold_out`` is the share of the links to hold out; None means
+    ``validation_fraction``, or no links without ``patience``. With several processes, each trains
+    on its share of the links. With ``sharded``, ``graph`` holds only that share. Raise GraphError,
+    ParameterError or StorageError if the graphs, settings or checkpoint are not valid, and
+    DivergedError if training diverges.
     """
     settings = _resolve_hold_out(settings, validation, hold_out)
     check_parameters(settings)
     device = process_device(pick_device(settings["device"]))
     check_precision(settings["precision"], device)
+    if start is not None and isinstance(graph, MultiViewGraph):
+        graph = match_graph(start, graph)
     validation = _check_graphs(graph, validation)
     settings = choose_defaults(settings, graph)
     if resume and settings["checkpoint_dir"] is None:
@@ -104,6 +111,8 @@ def fit(
         check_family(family, graph, validation, scheme=settings["scheme"])
         effects = _choose_effects(settings, kept, choices, shards)
         pair_weights = choose_pair_weights(settings, *_measures(kept, family, shards))
+        if start is not None:
+            check_settings(start, settings, effects)
         network = MultiViewEncoder(
             choices,
             schemas,
@@ -113,7 +122,10 @@ def fit(
             effects=effects,
             pairs=tuple(graph.links),
         )
-        set_input_scale(network, graph, choices)
+        if start is None:
+            set_input_scale(network, graph, choices)
+        else:
+            copy_learned(network, start, graph, kept)
         check_similarity(network.similarity, K)
         network.to(device)
         _hold_unlinked(network, kept, world)
@@ -121,7 +133,7 @@ def fit(
         with training_progress(settings["progress"] and world.first) as progress:
             early = None if settings["patience"] is None else held
             trainer = make_trainer(
-                settings,
+                settings if start is None else {**settings, "start": weights_hash(start)},
                 network,
                 kept,
                 early,
@@ -130,6 +142,7 @@ def fit(
                 progress,
                 shards=shards,
                 pair_weights=pair_weights,
+                decay_steps=decay_steps,
             )
             if trainer.checkpoints and (resume or restart):
                 _resume(trainer, trainer.checkpoints, world, of_this_run=not resume)

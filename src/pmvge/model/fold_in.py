@@ -24,7 +24,7 @@ from pmvge.graph import Features, as_input_ids, check_rows, find_ids
 from pmvge.model.embedding import Entities, find_entities
 from pmvge.model.first_links import FirstLinks, check_exposure, check_first_links
 from pmvge.model.fitted import Fitted
-from pmvge.model.row_solver import RowLikelihood, Rows, maximize
+from pmvge.model.row_solver import MAX_STEPS, RowLikelihood, Rows, maximize
 from pmvge.progress import OnProgress
 from pmvge.similarities import WithBiases
 
@@ -32,6 +32,7 @@ EXACT = 10**5  # candidates
 SAMPLE = 1 << 15  # draws, if there are more
 CELLS = 1 << 22  # pairs of rows and candidates in memory at once
 MAX_ROWS = 1024  # rows at once
+FIRST_STEPS = 1  # Newton steps of effects that training starts from: more cost time, and gain none
 
 
 def find_or_fold_in(
@@ -75,7 +76,9 @@ def find_or_fold_in(
     if kind == "bias" and level is None:
         return entities  # biases describe the level alone, which is not observed
     _fold_in(fitted, view, rows, entities, linked, level, on_progress)
-    return entities
+    if level is None:
+        return entities
+    return entities._replace(has_level=np.isin(np.arange(len(entities.positions)), linked))
 
 
 def _featureless(fitted: Fitted, view: str, X: Any, ids: Any, links: Any) -> Entities:
@@ -140,6 +143,24 @@ def _candidates(fitted: Fitted, view: str, other: str) -> _Other:
     return _Other(other, positions, counts / (SAMPLE * density[positions]))
 
 
+def fold_in_effects(
+    fitted: Fitted, view: str, rows: Features | None, first: FirstLinks
+) -> NDArray[np.float32]:
+    """Return effects (n, n_vector + P) of new entities to start from; 0 without links.
+
+    Exposure is full, and only ``FIRST_STEPS`` Newton steps are made. ``rows`` are the features,
+    None in a view without, and ``first`` the links with known entities.
+    """
+    n = next(iter(first.values())).shape[0]
+    linked = np.flatnonzero(sum(np.diff(matrix.indptr) for matrix in first.values()))
+    outputs = np.empty((n, fitted.outputs[view].shape[1]), np.float32)
+    entities = Entities(outputs, np.full(n, -1, np.int64), first)
+    effects: Any = fitted.network.effects_of(view)
+    found = np.zeros((n, effects.weight.shape[1]), np.float32)
+    found[linked] = _fold_in(fitted, view, rows, entities, linked, 1.0, None, FIRST_STEPS)
+    return found
+
+
 def _fold_in(
     fitted: Fitted,
     view: str,
@@ -148,13 +169,15 @@ def _fold_in(
     linked: NDArray[np.int64],
     exposure: float | None,
     on_progress: OnProgress | None,
-) -> None:
-    """Replace the outputs of rows with links by those with effects, chunk by chunk."""
+    max_steps: int = MAX_STEPS,
+) -> NDArray[np.float32]:
+    """Return the effects of rows with links, and set their outputs, chunk by chunk."""
     effects, similarity = fitted.network.effects_of(view), fitted.pair_similarity
-    if not len(linked):
-        return
     assert effects is not None
     assert isinstance(similarity, WithBiases)
+    found = np.zeros((len(linked), effects.weight.shape[1]), np.float32)
+    if not len(linked):
+        return found
     similarity = copy.deepcopy(similarity).double().cpu().requires_grad_(False)
     family = copy.deepcopy(fitted.family).double().cpu().requires_grad_(False)
     sigma, tau = effects.prior.double().cpu()
@@ -193,9 +216,12 @@ def _fold_in(
             rows is None,
             likelihoods,
         )
-        entities.outputs[chunk] = problem.outputs(maximize(problem)).float().numpy()
+        theta = maximize(problem, max_steps)
+        found[start : start + step] = theta.float().numpy()
+        entities.outputs[chunk] = problem.outputs(theta).float().numpy()
         if on_progress is not None:
             on_progress(start + len(chunk), len(linked))
+    return found
 
 
 def _cells(

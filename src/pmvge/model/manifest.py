@@ -10,12 +10,14 @@ from typing import Any
 from pmvge.encoders import EFFECTS, ViewSchema
 from pmvge.errors import choose, one_line, short
 from pmvge.graph import Pair
-from pmvge.model.fitted import Alpha
+from pmvge.likelihoods import KINDS
+from pmvge.model.fitted import Alpha, Factor
 from pmvge.model.json_values import NoneType, expect, get, number, size, strings
 from pmvge.storage import DamagedValue
 from pmvge.tables import check_saved_tables
 from pmvge.training import History
 
+BINS = ("expected", "observed", "error", "pairs")  # of a reliability diagram
 MAX_SEED_DIGITS = 20  # seeds are below 2^64
 
 
@@ -34,7 +36,9 @@ class SavedModel:
     effects: dict[str, str]  # "none" for all views in format 1
     plain: list[str]  # views whose outputs without effects are saved
     alpha: dict[Pair, Alpha]
+    factors: dict[Pair, dict[str, Factor]]  # none before calibration, and in older files
     history: History
+    full_steps: int  # of the fit that was updated; 0: the model was not updated
     tables: Mapping[str, Any] | None
     background: dict[str, Any] | None  # links and labels
 
@@ -46,6 +50,7 @@ def parse_manifest(manifest: dict[str, Any]) -> SavedModel:
     :mod:`pmvge.model.links_files`. Raise DamagedValue if a value is missing or not valid.
     """
     schemas = {view: _schema(view, entry) for view, entry in get(manifest, "views", dict).items()}
+    alpha = dict(_alpha(entry, schemas) for entry in get(manifest, "alpha", list))
     return SavedModel(
         parameters=get(manifest, "parameters", dict),
         n_components=size("n_components", get(manifest, "n_components")),
@@ -60,8 +65,10 @@ def parse_manifest(manifest: dict[str, Any]) -> SavedModel:
             choose("view", view, schemas, "plain", error=DamagedValue)
             for view in strings("plain", manifest.get("plain", []))
         ],
-        alpha=dict(_alpha(entry, schemas) for entry in get(manifest, "alpha", list)),
+        alpha=alpha,
+        factors=_factors(manifest.get("calibration", []), alpha),
         history=_history(get(manifest, "history", list)),
+        full_steps=_count("full_steps", manifest.get("full_steps", 0)),
         tables=_tables(manifest.get("tables")),
         background=expect("background", manifest.get("background"), dict, NoneType),
     )
@@ -122,6 +129,31 @@ def _alpha(entry: Any, schemas: Mapping[str, ViewSchema]) -> tuple[Pair, Alpha]:
     if factor <= 0:
         raise DamagedValue(f"pair_weight: expected a positive number, got {short(factor)}")
     return (a, b), Alpha(value, error, weight, factor)
+
+
+def _factors(saved: Any, alpha: Mapping[Pair, Alpha]) -> dict[Pair, dict[str, Factor]]:
+    found: dict[Pair, dict[str, Factor]] = {}
+    for entry in expect("calibration", saved, list):
+        a, b = strings("pair", get(entry, "pair"), 2)
+        if (a, b) not in alpha:
+            raise DamagedValue(f"calibration: expected a view pair with an alpha, got {(a, b)!r}")
+        kind = choose("kind", get(entry, "kind"), KINDS.values(), "calibration", error=DamagedValue)
+        value, error, weight = (
+            number(key, get(entry, key)) for key in ("log_factor", "relative_error", "weight")
+        )
+        bins = {name: _bins(name, get(entry, "bins", dict)) for name in BINS}
+        if len({len(values) for values in bins.values()}) > 1:
+            raise DamagedValue("bins: expected lists of one length")
+        found.setdefault((a, b), {})[kind] = Factor(value, error, weight, bins)
+    return found
+
+
+def _bins(name: str, bins: Any) -> tuple[float, ...]:
+    return tuple(number(name, value) for value in get(bins, name, list))
+
+
+def _count(where: str, value: Any) -> int:
+    return 0 if expect(where, value, int) == 0 else size(where, value)
 
 
 def _history(records: list[Any]) -> History:

@@ -216,14 +216,15 @@ def _jacobian(q: torch.Tensor, theta: torch.Tensor) -> torch.Tensor:
     return torch.stack(columns, 1)
 
 
-def maximize(rows: Rows) -> torch.Tensor:
+def maximize(rows: Rows, max_steps: int = MAX_STEPS) -> torch.Tensor:
     """Return the effects (n, n_vector + P) that maximise the objective, from 0 on.
 
-    No step lowers the objective of a row.
+    No step lowers the objective of a row. After ``max_steps`` Newton steps the maximum may not be
+    reached.
     """
     theta = rows.f.new_zeros(len(rows.f), len(rows.precision))
     active = torch.arange(len(theta))
-    for _ in range(MAX_STEPS):
+    for _ in range(max_steps):
         if not len(active):
             break
         part = rows.take(active)

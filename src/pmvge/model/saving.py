@@ -66,7 +66,20 @@ def save_model(folder: Path, fitted: Fitted, *, links: bool) -> None:
             }
             for pair, entry in fitted.alpha.items()
         ],
+        "calibration": [
+            {
+                "pair": pair,
+                "kind": kind,
+                "log_factor": factor.log_value,
+                "relative_error": factor.relative_error,
+                "weight": factor.weight,
+                "bins": {name: list(values) for name, values in factor.bins.items()},
+            }
+            for pair, factors in fitted.factors.items()
+            for kind, factor in factors.items()
+        ],
         "history": fitted.history.to_records(),
+        "full_steps": fitted.full_steps,
         "tables": fitted.tables,
     }
     parts = {"weights.safetensors": storage.tensors_writer(fitted.network.state_dict())}
@@ -161,6 +174,8 @@ def load_model(
             names=texts.names,
             shares=saved.shares,
             plain=plain,
+            factors=saved.factors,
+            full_steps=saved.full_steps,
         )
 
     return storage.read(folder, "model", load)

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from pmvge.errors import InputError, short
 from pmvge.graph import Ids, as_input_ids, find_ids
-from pmvge.likelihoods import expected_weight
+from pmvge.likelihoods import PairLevels, expected_weight
 from pmvge.model.embedding import Entities, find_entities
 from pmvge.model.fitted import Fitted
 from pmvge.progress import OnProgress
@@ -36,7 +36,8 @@ def search(
     See :meth:`PMvGE.search <pmvge.PMvGE.search>`. Raise InputError if ``k``, ``exclude`` or a view
     is not valid.
     """
-    log_alpha = fitted.log_alpha_of(view, among) if by == "intensity" else 0.0
+    if by == "intensity":
+        fitted.alpha_of(view, among)
     pool = find_entities(fitted, among, candidates, None)
     similarity = fitted.pair_similarity.for_pair(view, among)
     positions, product = top_k(
@@ -49,7 +50,15 @@ def search(
     names = fitted.ids[among] if candidates is None else np.arange(len(pool.positions))
     ids = names[positions]
     g = similarity.outer_array(product).astype(np.float64)
-    scores = g if by == "similarity" else expected_weight(g, log_alpha, fitted.family)
+    scores = g
+    if by == "intensity":
+        level = fitted.level_of(view, among, queries.new, pool.new)
+        log_alpha = (
+            level.at(np.arange(len(g))[:, None], positions)
+            if isinstance(level, PairLevels)
+            else level
+        )
+        scores = expected_weight(g, log_alpha, fitted.family)
     if (left_out := positions < 0).any():
         ids[left_out] = -1 if ids.dtype.kind in "iu" else ""
         scores[left_out] = np.nan

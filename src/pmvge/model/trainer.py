@@ -31,8 +31,10 @@ from pmvge.model.priors import PriorUpdate, learned_priors
 from pmvge.sampling import BatchStream, BlockSampler, PairSampler, prefetch_depth, row_gatherer
 from pmvge.training import (
     Checkpoints,
+    Decay,
     EncodedLoss,
     Plan,
+    Schedule,
     Trainer,
     TrainingProgress,
     dropout_generator,
@@ -64,11 +66,13 @@ def make_trainer(
     *,
     shards: Shards = SINGLE_PROCESS,
     pair_weights: Mapping[Pair, float] | None = None,
+    decay_steps: int | None = None,
 ) -> Trainer:
     """Return a trainer with the estimator's ``settings``.
 
     ``graph`` holds the training links, ``held`` the held-out links or None, ``shards`` how the
-    graph is divided among processes, ``pair_weights`` the factors of view pairs. Raise
+    graph is divided among processes, ``pair_weights`` the factors of view pairs. With
+    ``decay_steps`` that many steps of a decaying rate take the place of the schedule. Raise
     ParameterError if the settings do not fit the graph.
     """
     world, share = shards.world, shards.link_share(graph)
@@ -97,7 +101,7 @@ def make_trainer(
         drawn, n_entities = sampler.n_links, 2 * B
     _check_batch_norm(network, graph)
     epoch = world.total(share.n_links) / world.total(drawn)
-    plan = _plan(settings, epoch, validated=held is not None)
+    plan = _plan(settings, epoch, validated=held is not None, decay_steps=decay_steps)
     lazy = _lazy_modules(network, graph, n_entities, world)
     trainer = Trainer(
         network,
@@ -223,20 +227,27 @@ def _has_unused_parameters(
     return any(weights - part for part in used)
 
 
-def _plan(settings: dict[str, Any], steps_per_epoch: float, *, validated: bool) -> Plan:
+def _plan(
+    settings: dict[str, Any], steps_per_epoch: float, *, validated: bool, decay_steps: int | None
+) -> Plan:
     epochs, steps = settings["max_epochs"], settings["max_steps"]
     limits = [] if steps is None else [int(steps)]
     if epochs is not None:
         limits.append(max(1, math.ceil(epochs * steps_per_epoch)))
     max_steps = min(limits, default=_default_steps(steps_per_epoch))
-    schedule = make_schedule(
-        settings["schedule"],
-        max_steps,
-        settings["patience"],
-        validated=validated,
-        decay_every=settings["decay_every"],
-        decay_factor=settings["decay_factor"],
-    )
+    schedule: Schedule
+    if decay_steps is not None:
+        max_steps = decay_steps
+        schedule = Decay(decay_steps)
+    else:
+        schedule = make_schedule(
+            settings["schedule"],
+            max_steps,
+            settings["patience"],
+            validated=validated,
+            decay_every=settings["decay_every"],
+            decay_factor=settings["decay_factor"],
+        )
     between = steps_per_epoch if schedule.keeps_best else max_steps / AUTO_CHECKS
     return Plan(
         schedule,

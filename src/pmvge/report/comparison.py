@@ -1,8 +1,4 @@
-r"""Compare expected with observed weights: calibration, degrees, and similarities of pairs.
-
-Memory does not grow with n x m: pairs are processed in chunks, and large view pairs are estimated
-on a sample of rows.
-"""
+"""Compare expected with observed weights: calibration, degrees, and similarities of pairs."""
 
 from __future__ import annotations
 
@@ -12,25 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pmvge.evaluation import MAX_PAIRS, Reliability, reliability_bins
 from pmvge.graph import Links
-from pmvge.report.summary import MAX_PAIRS, PairData
+from pmvge.report.summary import PairData
 
-PAIRS_PER_CHUNK = 2_000_000  # pairs in memory at once
-FINE_BINS = 4096  # bins that are counted, before neighbours are merged
-MAX_BINS = 14  # bins that are shown, at most
-MIN_LINKS_PER_BIN = 10  # links expected in each bin that is shown, at least
 MAX_SIMILARITIES = 20_000  # sampled for each distribution
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Mean expected and mean observed weight of pairs, in bins of expected weight."""
+    """The reliability diagram of a view pair."""
 
-    expected: Array  # (bins,)
-    observed: Array  # (bins,)
-    error: Array  # (bins,) standard error of the observed mean
-    pairs: Array  # (bins,) number of pairs
+    bins: Reliability
     held_out: bool  # True: observed weights are held-out links; False: training links
     rows: tuple[int, int, str]  # rows used, rows in total, and their view
 
@@ -43,80 +33,22 @@ def calibration(
     Held-out links are compared with :math:`\mu` times the exposure, over all pairs, those with
     training links included. Leaving them out would bias the comparison: among pairs with large
     :math:`\mu` mainly held-out ones would remain, and a perfect model would seem to expect too
-    little. The error is :math:`\sqrt{\sum w^2}` over the number of pairs, which is the Poisson
-    error if all weights are 1.
+    little.
     """
-    view, left, right, truth = _longer_side_first(data)
-    n, m = len(left), len(right)
-    rows = np.sort(rng.permutation(n)[: max(1, budget // max(1, m))])
-    sampled = np.zeros(n, dtype=bool)
-    sampled[rows] = True
-    log_scale = data.log_alpha + (np.log(data.exposure) if data.held_out is not None else 0.0)
-    # |<q, c>| <= |q| |c|, and outer is increasing: the range of g.
-    reach = float(np.linalg.norm(left, axis=1).max() * np.linalg.norm(right, axis=1).max()) + 1e-3
-    low, high = data.similarity.outer_array(np.array([-reach, reach])) + log_scale
-    width = (high - low) / FINE_BINS
-    # Columns: pairs, sum of mu, of w, of w^2, links. The last row collects pairs to ignore.
-    counts = np.zeros((FINE_BINS + 1, 5))
-    for chunk in np.array_split(rows, -(-len(rows) * m // PAIRS_PER_CHUNK)):
-        product = left[chunk].astype(np.float64) @ right.T.astype(np.float64)
-        log_mu = data.similarity.outer_array(product) + log_scale
-        bins = np.clip((log_mu - low) / width, 0, FINE_BINS - 1).astype(np.int32)
-        if data.training.within:  # count a pair of two sampled rows once
-            bins[(chunk[:, None] >= np.arange(m)) & sampled] = FINE_BINS
-        mu = data.family.expected_array(np.minimum(log_mu, 700.0))
-        counts[:, 0] += np.bincount(bins.ravel(), minlength=FINE_BINS + 1)
-        counts[:, 1] += np.bincount(bins.ravel(), mu.ravel(), FINE_BINS + 1)
-        links = truth[chunk].tocoo()
-        link_bins, w = bins[links.row, links.col], links.data
-        for column, values in ((2, w), (3, w * w), (4, np.ones(len(w)))):
-            counts[:, column] += np.bincount(link_bins, values, FINE_BINS + 1)
-    pairs, mu, w, squares, _ = _merge_bins(counts[:FINE_BINS]).T
-    return Calibration(
-        expected=mu / pairs,
-        observed=w / pairs,
-        error=np.sqrt(squares) / pairs,
-        pairs=pairs,
-        held_out=data.held_out is not None,
-        rows=(len(rows), n, view),
+    bins = reliability_bins(
+        data.query,
+        data.candidate,
+        data.training if data.held_out is None else data.held_out,
+        log_alpha=data.log_alpha,
+        exposure=1.0 if data.held_out is None else data.exposure,
+        similarity=data.similarity,
+        family=data.family,
+        rng=rng,
+        max_pairs=budget,
     )
-
-
-def _longer_side_first(data: PairData) -> tuple[str, Array, Array, Any]:
-    """Return the view with more entities, its vectors, the other vectors, and the links.
-
-    Rows are sampled from the longer side, which gives the smaller error.
-    """
-    truth = (data.training if data.held_out is None else data.held_out).matrix()
-    (a, b) = data.pair
-    if len(data.query) >= len(data.candidate):
-        return a, data.query, data.candidate, truth
-    return b, data.candidate, data.query, truth.T.tocsr()
-
-
-def _merge_bins(counts: Array) -> Array:
-    """Return fine bins merged until each has enough expected weight and some observed weight.
-
-    The size of a bin depends on expected weights: observed weights would bias the choice.
-    """
-    links, weight = counts[:, 4].sum(), counts[:, 2].sum()
-    min_weight = MIN_LINKS_PER_BIN * weight / max(links, 1)
-    filled = np.flatnonzero(counts[:, 0])
-    if not len(filled):
-        return np.empty((0, 5))
-    tail = np.flatnonzero(np.cumsum(counts[:, 1]) >= min_weight)
-    step = (filled[-1] - (tail[0] if len(tail) else filled[0])) // MAX_BINS + 1
-    bins, start, current = [], -FINE_BINS, np.zeros(5)
-    for index in range(filled[-1] + 1):
-        current = current + counts[index]
-        if current[1] >= min_weight and current[2] > 0 and index - start >= step:
-            bins.append(current)
-            start, current = index, np.zeros(5)
-    if current[0] and bins:
-        bins[-1] = bins[-1] + current
-    elif current[0]:
-        bins.append(current)
-    return np.array(bins)
+    n, m = len(data.query), len(data.candidate)
+    rows = (bins.n_sampled, max(n, m), data.pair[0 if n >= m else 1])
+    return Calibration(bins, data.held_out is not None, rows)
 
 
 @dataclass(frozen=True, eq=False)

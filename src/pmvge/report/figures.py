@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pmvge.evaluation import Reliability
 from pmvge.graph import Ids
 from pmvge.model import Labels
 from pmvge.pages import (
@@ -23,7 +24,7 @@ from pmvge.pages import (
     plot_text,
     symbol_of_view,
 )
-from pmvge.report.comparison import Calibration, Degrees
+from pmvge.report.comparison import Degrees
 from pmvge.report.space import Map
 from pmvge.training import History
 
@@ -121,13 +122,12 @@ def training_curves(history: History) -> Figure:
     return {"data": data, "layout": layout}
 
 
-def calibration_panel(calibration: Calibration) -> Figure:
+def calibration_panel(bins: Reliability, color: str) -> Figure:
     """Return observed against expected weight, and the diagonal of perfect calibration."""
-    x, y, error = calibration.expected, calibration.observed, calibration.error
+    x, y, error = bins.expected, bins.observed, bins.error
     both = np.concatenate([x, y])
     both = both[both > 0]
     ends = [both.min() / 2, both.max() * 2] if len(both) else [1e-3, 1.0]
-    color = HELD_OUT if calibration.held_out else TRAINING
     # On a logarithmic axis an error bar down to 0 would leave the figure.
     below = np.minimum(error, 0.9 * y)
     return {
@@ -145,7 +145,7 @@ def calibration_panel(calibration: Calibration) -> Figure:
                 "mode": "lines+markers",
                 "x": x,
                 "y": y,
-                "text": [f"{int(pairs):,} pairs" for pairs in calibration.pairs],
+                "text": [f"{int(pairs):,} pairs" for pairs in bins.pairs],
                 "hovertemplate": "expected %{x:.3g}<br>observed %{y:.3g}<br>%{text}<extra></extra>",
                 "line": {"color": color, "width": 1.5},
                 "marker": {"color": color, "size": 8},

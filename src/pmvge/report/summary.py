@@ -9,13 +9,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from pmvge.evaluation import MAX_PAIRS
 from pmvge.graph import Links, Pair
 from pmvge.likelihoods import POISSON, Family
 from pmvge.model import PMvGE
 from pmvge.pages import display_text, format_number
 from pmvge.similarities import INNER, Similarity
-
-MAX_PAIRS = 20_000_000  # of a view pair; larger ones are estimated on a sample of rows
 
 
 @dataclass(frozen=True, eq=False)

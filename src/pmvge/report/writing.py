@@ -80,7 +80,7 @@ def write_report(
     pairs = pair_data(model)
     results = evaluation_of(model) if evaluation is None else evaluation
     sections = [training(model), space(model, seed)]
-    sections += _link_sections(model, pairs, k, seed)
+    sections += _link_sections(model, facts, pairs, k, seed)
     sections += [scores(results, pairs)]
     sections += [section for section in [effects(facts)] if section is not None]
     sections += [details(facts)]
@@ -104,7 +104,9 @@ def check_folder(path: Path) -> None:
         )
 
 
-def _link_sections(model: PMvGE, pairs: list[PairData], k: int, seed: int) -> list[Section]:
+def _link_sections(
+    model: PMvGE, facts: Mapping[str, Any], pairs: list[PairData], k: int, seed: int
+) -> list[Section]:
     """Return the sections that need links."""
     if model.links_ is None:
         names = {
@@ -114,7 +116,7 @@ def _link_sections(model: PMvGE, pairs: list[PairData], k: int, seed: int) -> li
         }
         return [skipped_section(anchor, name, NO_LINKS) for anchor, name in names.items()]
     return [
-        calibration(pairs, seed),
+        calibration(pairs, facts, seed),
         distributions(pairs, model.view_names_, seed, model.similarity_.explain()),
         examples(model, pairs, k, seed),
     ]

@@ -26,12 +26,11 @@ from pmvge.tables.columns.encodings import Notes
 from pmvge.tables.columns.recipe import Recipe, fetch_batches
 from pmvge.tables.joining import JoinSummary, join_links, register_ids, transform_weights
 from pmvge.tables.project import LinkTable
+from pmvge.tables.saved_columns import SavedTables
 from pmvge.tables.sources.connection import connect, quote_ident, table_errors
 from pmvge.tables.sources.dialect import DEFAULT, Dialect
 from pmvge.tables.sources.source import Source, as_source
 from pmvge.tables.sources.staging import stage
-
-SavedTables = Mapping[str, Any] | None  # ``PMvGE.tables_``; None: not fitted to tables
 
 
 def read_rows(

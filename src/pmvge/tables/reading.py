@@ -19,6 +19,7 @@ from pmvge.tables.joining import JoinSummary, Triple, join_links, transform_weig
 from pmvge.tables.on_disk.feature_cache import make_spill_folder
 from pmvge.tables.project import LinkTable, Project, ViewTable
 from pmvge.tables.project_file import read_project
+from pmvge.tables.saved_columns import SavedTables, match_columns, saved_recipe, text_ids
 from pmvge.tables.sources.connection import connect
 from pmvge.tables.sources.staging import raw_links_name, raw_view_name, stage
 from pmvge.tables.views import View, collect_ids, feature_caches, read_view, stage_view
@@ -62,16 +63,21 @@ class Tables:
 
 
 def read_graph(
-    path: str | Path, *, strict: bool = False, spill: str | Path | None = None
+    path: str | Path,
+    *,
+    strict: bool = False,
+    spill: str | Path | None = None,
+    tables: SavedTables = None,
 ) -> MultiViewGraph:
     """Return the graph of a project file.
 
     Rows of link tables that cannot be used (empty or unknown ids, missing or zero weights,
     self-links) are dropped with a :class:`DroppedRows` warning; with ``strict`` they raise
-    TableError. ``spill`` is as in :func:`read_tables`. Raise TableError if the project file or a
-    table is not valid.
+    TableError. ``spill`` and ``tables`` are as in :func:`read_tables`. Raise TableError if the
+    project file or a table is not valid.
     """
-    return _warn_dropped(read_tables(read_project(path), strict=strict, spill=spill))
+    project = read_project(path)
+    return _warn_dropped(read_tables(project, strict=strict, spill=spill, tables=tables))
 
 
 def graph_from_frames(
@@ -130,30 +136,51 @@ def _warn_dropped(tables: Tables) -> MultiViewGraph:
 
 
 def read_tables(
-    project: Project, *, strict: bool = False, spill: str | Path | None = None
+    project: Project,
+    *,
+    strict: bool = False,
+    spill: str | Path | None = None,
+    tables: SavedTables = None,
 ) -> Tables:
     """Read all tables of a project, and return the graph with its labels and counts.
 
     ``spill`` is a folder for data that does not fit into memory. Dense features become
     memory-mapped files there, bit for bit equal to those in memory. Later runs reuse them as long
     as the files of the view and the description of its columns are unchanged. With ``strict``,
-    rows of link tables that cannot be used raise TableError. Raise TableError if a table is not
-    valid, and StorageError if ``spill`` cannot be written.
+    rows of link tables that cannot be used raise TableError.
+
+    ``tables`` is ``model.tables_`` of a fitted model: columns are then encoded as in its training,
+    for :meth:`PMvGE.update <pmvge.PMvGE.update>`, and dense features stay in memory. Raise
+    TableError if a table is not valid, or has other columns than in training, and StorageError if
+    ``spill`` cannot be written.
     """
+    if spill is not None and tables is not None:
+        raise TableError("read_tables: expected spill or tables, got both")
     folder = None if spill is None else make_spill_folder(spill)
     with connect(project.folder, folder) as db:
         types, link_types = stage_all(db, project)
         project = complete_project(db, project, types, link_types)
+        if tables is not None:
+            project = match_columns(project, types, tables)
         caches = {} if folder is None else feature_caches(folder, project, types)
         staged = {
-            name: stage_view(db, name, table, types[name], caches.get(name))
+            name: stage_view(
+                db, name, table, types[name], caches.get(name), text_ids=text_ids(tables, name)
+            )
             if table.source is not None
-            else collect_ids(db, name, project, link_types)
+            else collect_ids(db, name, project, link_types, text_ids=text_ids(tables, name))
             for name, table in project.views.items()
         }
         sides = {name: view.side for name, view in staged.items()}
         read = {
-            name: read_view(db, sides[name], table, types.get(name, {}), caches.get(name))
+            name: read_view(
+                db,
+                sides[name],
+                table,
+                types.get(name, {}),
+                caches.get(name),
+                saved_recipe(tables, name),
+            )
             for name, table in project.views.items()
         }
         joined = {

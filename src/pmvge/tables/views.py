@@ -73,12 +73,14 @@ def stage_view(
     table: ViewTable,
     types: Mapping[str, str],
     cache: FeatureCache | None,
+    *,
+    text_ids: bool = False,
 ) -> StagedView:
     """Create a table of a view's rows, with typed columns, sorted by id.
 
-    The position of a row is the position of its entity in the graph. Raise TableError if a column
-    is missing; and, unless ``on_error`` is "missing", if a value is not of its kind, or if ids are
-    empty or repeat.
+    The position of a row is the position of its entity in the graph. With ``text_ids`` integer ids
+    become text. Raise TableError if a column is missing; and, unless ``on_error`` is "missing", if
+    a value is not of its kind, or if ids are empty or repeat.
     """
     where = f"view {name} ({table.source})"
     raw = raw_view_name(name)
@@ -91,7 +93,7 @@ def stage_view(
     if cache is not None and cache.cached is not None:  # only columns that may be labels
         kinds = {feature: kind for feature, kind in kinds.items() if kind == "category"}
     with table_errors(where):
-        kind = id_type(db, [(raw, column, types)])
+        kind = "VARCHAR" if text_ids else id_type(db, [(raw, column, types)])
         if table.on_error == "stop":
             check_casts(db, where, raw, kinds, types)
         others = [f"{cast_id(column, types, kind)} AS id"]
@@ -153,10 +155,13 @@ def collect_ids(
     name: str,
     project: Project,
     link_types: Mapping[Pair, Mapping[str, str]],
+    *,
+    text_ids: bool = False,
 ) -> StagedView:
     """Create a table of the ids of a view without a source: those in the link tables.
 
-    Raise TableError if no link table has ids of the view.
+    With ``text_ids`` integer ids become text. Raise TableError if no link table has ids of the
+    view.
     """
     columns = []
     for pair, table in project.links.items():
@@ -170,7 +175,7 @@ def collect_ids(
             "add a source or a link table"
         )
     with table_errors(f"view {name}"):
-        kind = id_type(db, columns)
+        kind = "VARCHAR" if text_ids else id_type(db, columns)
         union = " UNION ALL ".join(
             f"SELECT {cast_id(column, types, kind)} AS id FROM {quote_ident(raw)}"
             for raw, column, types in columns
@@ -188,8 +193,12 @@ def read_view(
     table: ViewTable,
     types: Mapping[str, str],
     cache: FeatureCache | None,
+    saved: Recipe | None = None,
 ) -> View:
-    """Return ids, labels and features of a staged view; dense features go to the cache, if any."""
+    """Return ids, labels and features of a staged view; dense features go to the cache, if any.
+
+    With ``saved`` columns are encoded as it says, not as the table suggests.
+    """
     where = f"view {side.view} ({table.source})"
     with table_errors(where):
         ids = _array(db, side.name, "id")
@@ -208,7 +217,9 @@ def read_view(
             recipe, X, missing = cache.cached
         else:
             notes: Notes = Counter()
-            recipe = fit_recipe(db, where, side.name, table, resolve_features(where, table, types))
+            recipe = saved or fit_recipe(
+                db, where, side.name, table, resolve_features(where, table, types)
+            )
             parts = encode_batches(db, recipe, side.name, notes)
             if cache is None or recipe.sparse:
                 X = concatenate(recipe, len(ids), parts)

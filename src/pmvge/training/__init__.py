@@ -9,13 +9,14 @@ from pmvge.training.loss import EncodedLoss, check_precision
 from pmvge.training.optimizer import STABLE_SETTINGS
 from pmvge.training.plan import Plan
 from pmvge.training.progress import TrainingProgress, training_progress
-from pmvge.training.schedule import SCHEDULES, Constant, Schedule, make_schedule
+from pmvge.training.schedule import SCHEDULES, Constant, Decay, Schedule, make_schedule
 
 __all__ = [
     "SCHEDULES",
     "STABLE_SETTINGS",
     "Checkpoints",
     "Constant",
+    "Decay",
     "EncodedLoss",
     "History",
     "Plan",

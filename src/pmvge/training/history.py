@@ -61,9 +61,13 @@ class History:
 
     @property
     def kept(self) -> Record | None:
-        """The record whose weights the model has: the last after a decay, else the best."""
-        if self._records and self._records[-1].phase == "decay":
-            return self._records[-1]
+        """The record whose weights the model has: the last after a decay, else the best.
+
+        None without validation.
+        """
+        last = self._records[-1] if self._records else None
+        if last is not None and last.phase == "decay" and last.validation is not None:
+            return last
         return self.best
 
     def to_dict(self) -> dict[str, NDArray[Any]]:

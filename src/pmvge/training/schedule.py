@@ -137,6 +137,33 @@ class WarmupHoldDecay(Schedule):
                 raise ValueError(f"expected a decay between 0 and its end, got {state}")
 
 
+class Decay(Schedule):
+    """The decay of :class:`WarmupHoldDecay` alone, to train a fitted model a little further.
+
+    The rate decays linearly to 0, from a fraction of the highest one: Adam starts without
+    estimates of the gradients' moments, so that its first steps are as long as the rate allows.
+    """
+
+    keeps_best = False
+    fraction: ClassVar[float] = 0.75
+
+    def factor(self, step: int) -> float:
+        """Return the decay."""
+        return self.fraction * max(0.0, (self.end - step) / (self.end + 1))
+
+    def phase(self, step: int) -> str:
+        """Return "decay"."""
+        return "decay"
+
+    @property
+    def length_is_known(self) -> bool:
+        """Whether the end is known: always."""
+        return True
+
+    def check(self, step: int, stale: int) -> None:
+        """Receive a check, which changes nothing."""
+
+
 def _warm_up(step: int, length: int) -> float:
     return min(1.0, (step + 1) / (length + 1))
 

@@ -59,7 +59,7 @@ def evaluated(run, model, *flags):
 
 def test_the_json_has_the_documented_shape(run, model, held_out):
     results = evaluated(run, model, "--links", held_out)
-    assert set(results) == {"pairs", "overall", "popularity", "warnings"}
+    assert set(results) == {"pairs", "overall", "popularity", "uncalibrated", "warnings"}
     assert set(results["pairs"]) == {"users,films"}
     assert set(results["pairs"]["users,films"]) == {*COUNTS, *METRICS, "exposure", "in_training"}
     assert set(results["overall"]) == {*COUNTS, *METRICS}

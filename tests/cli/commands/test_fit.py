@@ -139,6 +139,7 @@ def test_json_has_the_documented_shape(run, films, tmp_path):
         "steps",
         "pairs",
         "overall",
+        "uncalibrated",
         "popularity",
         "warnings",
     }
@@ -472,3 +473,15 @@ def test_an_interrupt_after_saving_says_so(run, films, tmp_path, monkeypatch):
     printed = run("fit", films / "pmvge.toml", "-o", tmp_path / "m", *QUICK, code=130)
     assert f"Stopped. The model is complete, in {tmp_path / 'm'}." in printed.err
     assert PMvGE.load(tmp_path / "m").n_components == 8
+
+
+def test_calibrate_fits_twice_and_keeps_the_factors(run, films, model, tmp_path):
+    flags = (films / "pmvge.toml", "-o", tmp_path / "model", *QUICK, "--calibrate")
+    printed = run("fit", *flags)
+    assert "Expected weights of new entities, users - films: " in printed.out
+    calibrated = PMvGE.load(tmp_path / "model")
+    assert calibrated.uncalibrated("users", "films") == ()
+    plain = PMvGE.load(model)
+    for view, Y in plain.embeddings_.items():
+        np.testing.assert_array_equal(calibrated.embeddings_[view], Y)
+    assert len(plain.uncalibrated("users", "films")) == 3

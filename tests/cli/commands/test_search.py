@@ -6,9 +6,9 @@ import shutil
 import numpy as np
 import pytest
 
-from pmvge import PMvGE, storage
+from pmvge import MultiViewGraph, PMvGE, storage
 from pmvge.errors import InputError, NotInductive, ParameterError
-from pmvge.tables import rows_of
+from pmvge.tables import read_graph, rows_of
 
 
 def partners(printed):
@@ -347,3 +347,26 @@ def test_rows_of_a_view_without_features_must_be_known(run, model, table, tmp_pa
     new = table(tmp_path / "new.csv", ("genre",), [("western",), ("opera",)])
     with pytest.raises(NotInductive, match="such as 'opera'"):
         run("search", model, *flags, "--rows", new)
+
+
+def test_a_note_says_that_new_entities_are_not_calibrated(run, films, own_model):
+    rows = films / "later" / "new_users.csv"
+    flags = ("--view", "users", "--rows", rows, "--among", "films", "-k", 1)
+    note = "users,films: expected weights of new entities (new-known) are not calibrated"
+    printed = run("search", own_model, *flags, "--json")
+    assert note in printed.err
+    assert json.loads(printed.out)["uncalibrated"] == ["new-known"]
+    assert note not in run("search", own_model, *flags, "--by", "similarity").err
+    known = ("--view", "users", "--id", "u00001", "--among", "films")
+    assert note not in run("search", own_model, *known).err
+    model = PMvGE.load(own_model)
+    graph = read_graph(films / "pmvge.toml", tables=model.tables_)
+    ids = {view: graph.ids[view] for view in graph.views} | {"users": graph.ids["users"] + "-new"}
+    pair = ("users", "films")
+    views = {"users": graph.views["users"], "films": graph.views["films"]}
+    links = {pair: graph.links[pair].matrix()}
+    new = MultiViewGraph(views, links, {view: ids[view] for view in views})
+    model.calibrate(new).save(own_model)
+    printed = run("search", own_model, *flags, "--json")
+    assert note not in printed.err
+    assert json.loads(printed.out)["uncalibrated"] == []

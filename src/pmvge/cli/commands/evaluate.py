@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from pmvge.cli.options import AsJson, Model, Strict
-from pmvge.cli.output import print_json, print_notes, print_results, visible
+from pmvge.cli.output import print_json, print_notes, print_results, uncalibrated_note, visible
 from pmvge.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def evaluate(
     results = loaded.evaluate(held, k=k, include_known=include_known, exposure=exposure)
     if not include_known:
         print_notes(_describe_overlap(results))
+    print_notes(uncalibrated_note(name, kinds) for name, kinds in results["uncalibrated"].items())
     if as_json:
         print_json(results)
         return

@@ -14,12 +14,15 @@ from pmvge.cli.options import AsJson, LinkTables, ProjectFile, Settings, Spill, 
 from pmvge.cli.output import (
     bold,
     check_writable,
+    describe_factors,
     print_json,
     print_notes,
     print_results,
     shell_quoted,
     visible_lines,
 )
+
+CALIBRATION_SHARE = 0.1  # of the entities of each view with features
 
 
 def fit(
@@ -34,6 +37,14 @@ def fit(
         float | None,
         typer.Option(help="Share of the links held out for early stopping, 0 for none. [0.1]"),
     ] = None,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate",
+            help="Also fit a model without a tenth of the entities, to calibrate the expected "
+            "weights of new ones.",
+        ),
+    ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")] = False,
     spill: Spill = None,
     sharded: Annotated[
@@ -90,7 +101,14 @@ def fit(
     # Without --resume, a checkpoint that is there already belongs to another fit.
     before = None if resume else read_checkpoint_manifest(checkpoint)
     with exit_on_interrupt(lambda: describe_checkpoint(checkpoint, before, output)):
-        model = train(tables, settings, hold_out=validation, resume=resume, sharded=sharded)
+        model = train(
+            tables,
+            settings,
+            hold_out=validation,
+            calibrate=CALIBRATION_SHARE if calibrate else None,
+            resume=resume,
+            sharded=sharded,
+        )
         if not first:
             return
         model.save(output)
@@ -104,6 +122,8 @@ def fit(
         print_json({"model": str(output), "seconds": seconds, "steps": steps, **results})
         return
     console.print(f"\nFitted in {seconds:.1f} s. {model.history_}", markup=False, soft_wrap=True)
+    for line in describe_factors(model.describe()["calibrated"]) if calibrate else ():
+        console.print(line, markup=False, soft_wrap=True)
     if results.get("pairs"):
         early = "" if model.patience is None else " (used for early stopping)"
         print_results(console, results, f"Held-out links{early}")

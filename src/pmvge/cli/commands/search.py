@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pmvge.cli.options import AsJson, FirstLinkTables, FirstPairs, Model
-from pmvge.cli.output import cell, print_json, print_notes, visible
+from pmvge.cli.output import cell, print_json, print_notes, uncalibrated_note, visible
 from pmvge.errors import InputError, ParameterError, choose
 
 if TYPE_CHECKING:
@@ -93,8 +93,14 @@ def search(
             show=shown,
         )
     print_notes([*(first.notes if first else []), *describe_values(view, notes)])
+    missing = []
+    if by == "intensity" and notes["rows", "new"]:
+        missing = [kind for kind in loaded.uncalibrated(view, among) if kind == "new-known"]
+    print_notes([uncalibrated_note(f"{view},{among}", missing)] if missing else [])
     if as_json:
-        print_json({"view": view, "among": among, "by": by, "results": results})
+        print_json(
+            {"view": view, "among": among, "by": by, "uncalibrated": missing, "results": results}
+        )
         return
     score = "similarity" if by == "similarity" else "expected_weight"
     names = loaded.describe()["views"][among]["name"]

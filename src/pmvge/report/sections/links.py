@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from pmvge.evaluation import Reliability
 from pmvge.model import PMvGE
 from pmvge.pages import (
     HELD_OUT,
@@ -20,6 +22,7 @@ from pmvge.pages import (
     legend,
     pair_name,
     skipped_section,
+    table,
     user_text,
 )
 from pmvge.report import comparison, figures, retrieval
@@ -28,7 +31,7 @@ from pmvge.report.summary import PairData, display_name
 MAX_PANELS = 24  # view pairs that are shown
 
 
-def calibration(pairs: Sequence[PairData], seed: int) -> Section:
+def calibration(pairs: Sequence[PairData], facts: Mapping[str, Any], seed: int) -> Section:
     """Return the section on expected and observed weights, one panel for each view pair."""
     title = "Calibration"
     usable = [part for part in pairs if part.known]
@@ -44,7 +47,13 @@ def calibration(pairs: Sequence[PairData], seed: int) -> Section:
             _panel(
                 pair_name(part.pair),
                 f'<p class="note">{note}</p>' if rows < n else "",
-                figure(f"calibration-{index}", figures.calibration_panel(measured), "Calibration"),
+                figure(
+                    f"calibration-{index}",
+                    figures.calibration_panel(
+                        measured.bins, HELD_OUT if measured.held_out else TRAINING
+                    ),
+                    "Calibration",
+                ),
             )
         )
     lead = (
@@ -66,7 +75,35 @@ def calibration(pairs: Sequence[PairData], seed: int) -> Section:
             else "There are no held-out links: observed weights are those of "
         ) + "<b>the training links</b>. "
         names.append(("training links", TRAINING))
-    return Section("calibration", title, lead + _first(usable), legend(names) + _grid(panels))
+    body = legend(names) + _grid(panels) + _new_entities(facts)
+    return Section("calibration", title, lead + _first(usable), body)
+
+
+def _new_entities(facts: Mapping[str, Any]) -> str:
+    """Return the factors of expected weights of new entities, and their reliability diagrams."""
+    rows, panels = [], []
+    for index, (pair, kinds) in enumerate(facts["calibrated"].items()):
+        name = pair_name(facts["alpha"][pair]["pair"])
+        for kind, entry in kinds.items():
+            if entry is None:
+                rows.append([name, kind, "not calibrated", "–"])
+                continue
+            rows.append(
+                [name, kind, format_number(entry["factor"]), format_number(entry["weight"])]
+            )
+            columns = {key: np.array(values) for key, values in entry["bins"].items()}
+            drawn = figures.calibration_panel(Reliability(**columns, n_sampled=0), HELD_OUT)
+            chart = figure(f"calibration-{index}-{kind}", drawn, "Calibration")
+            panels.append(_panel(f"{name}: {kind}", "", chart))
+    head = ["view pair", "entities", "factor", "observed weight"]
+    return (
+        '<h3>New entities</h3><p class="lead">Vectors of new entities come from their features, so '
+        "their expected weights can be wrong by a factor, which calibration measures on entities "
+        "that were not in training. Where it says not calibrated, rankings of partners are valid, "
+        "but sums of expected weights are not. The diagrams are after calibration, on the "
+        "entities that it was measured on.</p>"
+        f'<div class="card">{table(head, rows, text_columns=2)}</div>{_grid(panels)}'
+    )
 
 
 def distributions(

@@ -1,0 +1,211 @@
+"""``pmvge update``: tables that have grown, bad tables, and kills."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pmvge import PMvGE
+from pmvge.tables import read_graph
+
+
+def append(path: Path, *rows: dict[str, object]) -> None:
+    """Append rows to a CSV file; columns that a row lacks are those of the first row."""
+    with path.open(newline="") as stream:
+        first = next(csv.DictReader(stream))
+    with path.open("a", newline="") as stream:
+        writer = csv.DictWriter(stream, list(first))
+        for row in rows:
+            writer.writerow({**first, **row})
+
+
+def read(path: Path) -> list[list[str]]:
+    with path.open(newline="") as stream:
+        return list(csv.reader(stream))
+
+
+def grow(tables: Path) -> None:
+    """Add two users, one film, and five ratings."""
+    append(tables / "users.csv", {"user_id": "new-1", "country": "zz"}, {"user_id": "new-2"})
+    append(tables / "films.csv", {"film_id": "f-new"})
+    ratings = [("new-1", 0), ("new-1", 1), ("new-2", 0), ("new-2", 2)]
+    films = [row[0] for row in read(tables / "films.csv")[1:]]
+    links = [{"user_id": user, "film_id": films[film], "stars": 5} for user, film in ratings]
+    append(tables / "ratings.csv", *links, {"user_id": "new-1", "film_id": "f-new", "stars": 3})
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def test_new_rows_are_counted_trained_and_saved(run, tables, own_model):
+    grow(tables)
+    before = PMvGE.load(own_model)
+    printed = run("update", own_model, tables / "pmvge.toml")
+    assert "users: entities: 2 new" in printed.out
+    assert "films: entities: 1 new" in printed.out
+    assert "users - films: links: 5 new" in printed.out
+    assert "Updated in" in printed.out
+    after = PMvGE.load(own_model)
+    assert set(after.ids_["users"]) - set(before.ids_["users"]) == {"new-1", "new-2"}
+    assert after.history_[-1].step == 25
+    assert after.tables_ == before.tables_  # the encodings of the fit
+    assert after.labels_["users"]["country"][after.ids_["users"] == "new-1"] == ["zz"]
+    found = run("search", own_model, "--view", "users", "--id", "new-1", "--among", "films")
+    assert "best of films" in found.out
+    again = run("update", own_model, tables / "pmvge.toml")
+    assert "No new rows: the model is unchanged." in again.out
+
+
+def test_the_json(run, tables, own_model):
+    grow(tables)
+    found = json.loads(run("update", own_model, tables / "pmvge.toml", "--json").out)
+    assert found["updated"] is True
+    assert found["steps"] == 25
+    assert found["changes"]["views"]["users"] == {"new": 2, "gone": 0}
+    assert found["changes"]["links"]["users,films"] == {"new": 5, "changed": 0, "gone": 0}
+    assert {"pairs", "overall", "popularity"} <= set(found)
+    same = json.loads(run("update", own_model, tables / "pmvge.toml", "--json").out)
+    assert same["updated"] is False
+
+
+def test_without_new_rows_no_file_changes(run, tables, own_model):
+    before = contents(own_model)
+    assert "No new rows" in run("update", own_model, tables / "pmvge.toml").out
+    assert contents(own_model) == before
+
+
+def test_the_command_does_what_python_does(run, tables, own_model):
+    grow(tables)
+    model = PMvGE.load(own_model)
+    model.update(read_graph(tables / "pmvge.toml", tables=model.tables_))
+    run("update", own_model, tables / "pmvge.toml")
+    saved = PMvGE.load(own_model)
+    for view, Y in model.embeddings_.items():
+        np.testing.assert_array_equal(saved.embeddings_[view], Y)
+
+
+def test_a_project_of_flags(run, papers, paper_model, tmp_path):
+    model = Path(shutil.copytree(paper_model, tmp_path / "model"))
+    tables = Path(shutil.copytree(papers, tmp_path / "papers"))
+    append(tables / "papers.csv", {"paper_id": 5000})
+    append(tables / "cites.csv", {"citing": 5000, "cited": 1007})
+    flags = ("--view", f"papers={tables / 'papers.csv'}")
+    links = ("--links", f"papers,papers={tables / 'cites.csv'}:columns=citing,cited")
+    assert "papers: entities: 1 new" in run("update", model, *flags, *links).out
+    assert 5000 in PMvGE.load(model).ids_["papers"]
+
+
+# -- bad input ------------------------------------------------------------------------------
+
+
+def rewrite(path: Path, change) -> None:
+    rows = read(path)
+    with path.open("w", newline="") as stream:
+        csv.writer(stream).writerows(change(rows))
+
+
+def test_other_columns_are_refused(refused, tables, own_model):
+    before = contents(own_model)
+    drop = read(tables / "films.csv")[0].index("plot")
+    rewrite(tables / "films.csv", lambda rows: [r[:drop] + r[drop + 1 :] for r in rows])
+    message = refused("update", own_model, tables / "pmvge.toml")
+    assert "view films" in message
+    expected, found = message.split(", got ")
+    assert "expected the columns of the training" in expected
+    assert "plot" in expected
+    assert "plot" not in found
+    assert "film_id" in found
+    assert contents(own_model) == before
+
+
+def test_more_columns_than_in_training_are_refused(refused, papers, paper_model, tmp_path):
+    tables = Path(shutil.copytree(papers, tmp_path / "papers"))
+    rewrite(
+        tables / "papers.csv",
+        lambda rows: [[*rows[0], "pages"], *([*r, str(n % 7)] for n, r in enumerate(rows[1:]))],
+    )
+    flags = ("--view", f"papers={tables / 'papers.csv'}")
+    links = ("--links", f"papers,papers={tables / 'cites.csv'}:columns=citing,cited")
+    message = refused("update", paper_model, *flags, *links)
+    assert "expected the columns of the training, x, y, got x, y, pages" in message
+
+
+def test_ids_of_another_type_are_refused(refused, papers, paper_model, tmp_path):
+    tables = Path(shutil.copytree(papers, tmp_path / "papers"))
+    append(tables / "papers.csv", {"paper_id": "p-5000"})
+    flags = ("--view", f"papers={tables / 'papers.csv'}")
+    links = ("--links", f"papers,papers={tables / 'cites.csv'}:columns=citing,cited")
+    message = refused("update", paper_model, *flags, *links)
+    assert "expected ids of the model's type, integers such as 1000, got text" in message
+
+
+def test_other_views_are_refused(refused, papers, own_model):
+    flags = ("--view", f"papers={papers / 'papers.csv'}")
+    links = ("--links", f"papers,papers={papers / 'cites.csv'}:columns=citing,cited")
+    message = refused("update", own_model, *flags, *links)
+    assert "expected the views of the model, " in message
+    assert "got papers" in message
+
+
+def test_tables_encoded_by_themselves_are_refused_in_python(tables, own_model):
+    from pmvge.errors import InputError
+
+    grow(tables)
+    model = PMvGE.load(own_model)
+    with pytest.raises(InputError, match=r"read_graph\(path, tables=model.tables_\)"):
+        model.update(read_graph(tables / "pmvge.toml"))
+
+
+def test_a_model_of_arrays_is_refused(refused, tables, tmp_path):
+    from pmvge import MultiViewGraph
+
+    graph = MultiViewGraph({"a": 3, "b": 2}, {("a", "b"): ([0, 1, 2], [0, 1, 1])})
+    PMvGE(2, max_steps=1, progress=False).fit(graph).save(tmp_path / "arrays")
+    message = refused("update", tmp_path / "arrays", tables / "pmvge.toml")
+    assert "the model was not fitted to tables" in message
+
+
+# -- kills ----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_update_leaves_the_old_model_or_the_new_one(run, tables, own_model, environ, sent):
+    old = PMvGE.load(own_model)
+    grow(tables)
+    whole = Path(shutil.copytree(own_model, own_model.parent / "whole"))
+    command = [sys.executable, "-m", "pmvge", "update"]
+    began = time.perf_counter()
+    project = str(tables / "pmvge.toml")
+    subprocess.run([*command, str(whole), project], env=environ, check=True, capture_output=True)
+    seconds = time.perf_counter() - began
+    new = PMvGE.load(whole)
+    for attempt in range(3):
+        process = subprocess.Popen(
+            [*command, str(own_model), project],
+            env=environ,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        # Most of the time is the start of Python; training and saving are at the end.
+        time.sleep(seconds * random.Random(attempt).uniform(0.5, 1.0))
+        process.send_signal(sent)
+        process.wait(timeout=60)
+        model = PMvGE.load(own_model)
+        same = old if len(model.ids_["users"]) == len(old.ids_["users"]) else new
+        for view, Y in same.embeddings_.items():
+            np.testing.assert_array_equal(model.embeddings_[view], Y)
+    run("update", own_model, project)
+    for view, Y in new.embeddings_.items():
+        np.testing.assert_array_equal(PMvGE.load(own_model).embeddings_[view], Y)
