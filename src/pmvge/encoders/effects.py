@@ -87,18 +87,20 @@ class Zero(nn.Module):
         return torch.zeros(len(index), self.n_out, device=index.device)
 
 
-def choose_effects(effects: Any, views: Mapping[str, bool]) -> dict[str, str]:
+def choose_effects(
+    effects: Any, views: Mapping[str, bool], *, auto: str = "vector"
+) -> dict[str, str]:
     """Return the kind of effects of every view, from the ``effects`` parameter of an estimator.
 
-    ``views`` says which views have links; others have no effects. Raise ParameterError for an
-    unknown view or kind.
+    ``views`` says which views have links; others have no effects. ``auto`` is the kind that
+    "auto" means. Raise ParameterError for an unknown view or kind.
     """
     given = effects if isinstance(effects, Mapping) else dict.fromkeys(views, effects)
     chosen = {}
     for view, kind in given.items():
         choose("view", view, views, "effects")
         choose("effects", kind, ("auto", *KINDS), f"view {view!r}: effects")
-        chosen[view] = "vector" if kind == "auto" else kind
+        chosen[view] = auto if kind == "auto" else kind
     return {view: chosen.get(view, "none") if linked else "none" for view, linked in views.items()}
 
 

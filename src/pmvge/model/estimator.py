@@ -72,7 +72,11 @@ class PMvGE(BaseEstimator):
         Standard deviations of the effects' Gaussian priors: None (learned for each view), a number,
         ``(sigma of vectors, tau of biases)``, or one of these by view.
     similarity
-        "inner" (inner product, as in the paper) or "cosine" (cosine times a learned scale).
+        "inner" (inner product, as in the paper), "cosine" (cosine times a learned scale), "shifted"
+        (inner product plus a number of each entity), "weighted" (learned weights of the
+        coordinates, which may be negative), "difference" (the second half of the coordinates
+        counts negative), "euclidean" (minus half the squared distance) or "hyperbolic" (minus the
+        Poincaré distance; without effects).
     family
         The distribution of weights: "poisson" (as in the paper).
     scheme

@@ -44,7 +44,7 @@ from pmvge.model.shares import feature_shares
 from pmvge.model.trainer import make_trainer
 from pmvge.model.training_links import TrainingLinks
 from pmvge.progress import OnProgress, progress_bar
-from pmvge.similarities import check_similarity
+from pmvge.similarities import SIMILARITIES, check_similarity
 from pmvge.training import (
     STABLE_SETTINGS,
     Checkpoints,
@@ -156,8 +156,11 @@ def _choose_effects(
 ) -> dict[str, str]:
     """Return the effects of every view; raise ParameterError if the settings do not fit."""
     linked = {view for pair in graph.links for view in pair}
+    biased = SIMILARITIES[settings["similarity"]].takes_biases
     effects = choose_effects(
-        settings["effects"], {view: view in linked for view in graph.view_names}
+        settings["effects"],
+        {view: view in linked for view in graph.view_names},
+        auto="vector" if biased else "none",
     )
     choose_priors(settings["effects_prior"], effects)
     for view, kind in effects.items():
@@ -173,7 +176,8 @@ def _hold_unlinked(network: MultiViewEncoder, graph: MultiViewGraph, world: Worl
     """Hold the effects of entities without training links, in any process, at 0."""
     for view in network.bias_pairs:
         effects = network.effects_of(view)
-        assert effects is not None
+        if effects is None:
+            continue
         linked = np.zeros(graph.sizes[view], bool)
         for pair, links in graph.links.items():
             for side, ends in zip(pair, (links.rows, links.cols), strict=True):

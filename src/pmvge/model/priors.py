@@ -6,11 +6,12 @@ variance of e, from the curvature :math:`H_i` of the objective at the current ef
 .. math:: \sigma_d^2 \leftarrow \frac 1 K \operatorname{mean}_i \bigl(|e_i|^2
           + \operatorname{tr} H_i^{-1}\bigr), \qquad
           H_i \approx \mu_i S_d + I / \sigma_d^2, \qquad
-          S_d = \sum_j \frac{\deg_j}{W} y_j y_j^\top,
+          S_d = \sum_j \frac{\deg_j}{W} s_j s_j^\top,
 
 and likewise :math:`\tau_d^2 \leftarrow \operatorname{mean} (b_i^2 + 1 / (\mu_i + \tau_d^{-2}))`,
-with :math:`\mu_i = \sum_j \mu_{ij}`. The information of an entity's links is
-:math:`\sum_j \mu_{ij} y_j y_j^\top`; :math:`\mu_i S_d` has its total, and the mean partner in place
+with :math:`\mu_i = \sum_j \mu_{ij}`, and :math:`s_j` the derivative of :math:`g_{ij}` in
+:math:`y_i`, which is :math:`y_j` for inner products. The information of an entity's links is
+:math:`\sum_j \mu_{ij} s_j s_j^\top`; :math:`\mu_i S_d` has its total, and the mean partner in place
 of the entity's own. Where the gradient in :math:`b_i` is 0, :math:`\mu_i = \deg_i - b_i /
 \tau_d^2`: an entity without links of a view pair has information, too. Samples are fixed.
 """
@@ -133,12 +134,12 @@ class PriorUpdate:
         return float(np.clip(np.sqrt(self.shards.world.mean(variance)), *BOUNDS))
 
     def _second_moment(self, samples: _View) -> torch.Tensor:
-        """Return the mean of y y^T over the partners of all view pairs, by their weights."""
+        """Return the mean of s s^T over the partners of all view pairs, by their weights."""
         K = self.network.n_components
         moments = []
         for other, index, rows in samples.partners:
-            y = self.network(other, rows, index)[:, :K]
-            moments.append((y.T @ y).double() / len(y))
+            s = self.network.similarity.partner_slopes(self.network(other, rows, index)[:, :K])
+            moments.append((s.T @ s).double() / len(s))
         return torch.einsum("p,pij->ij", samples.share, torch.stack(moments))
 
 

@@ -26,11 +26,18 @@ class Similarity(nn.Module):
       :math:`\langle q(y_i), c(y_j) \rangle = \langle q(y_j), c(y_i) \rangle` must hold.
     - :meth:`outer` is elementwise and increasing. A subclass that overrides it sets
       ``linear = False``.
+
+    A subclass with parameters has them in its ``__init__``, which is called with K.
     """
 
     linear: ClassVar[bool] = True  # whether ``outer`` is the identity
+    takes_biases: ClassVar[bool] = True  # whether <query, candidate> may have biases added
+    always_biased: ClassVar[bool] = False  # whether views without effects have biases u(x), too
     equal_widths: ClassVar[bool] = True  # whether the vectors y of both views have one width
     effect_sigma: ClassVar[float] = 0.3  # initial sigma of effects that are added to features
+
+    def __init__(self, n_components: int = 0) -> None:
+        super().__init__()
 
     def forward(self, f: torch.Tensor, effects: torch.Tensor | None = None) -> torch.Tensor:
         """Return the vectors y (n, K) from the outputs f (n, K) of an encoder, and effects."""
@@ -44,6 +51,10 @@ class Similarity(nn.Module):
     def effect_scale(self, effects: torch.Tensor, *, featureless: bool) -> float:
         """Return the mean squared derivative of the vectors in their effects."""
         return 1.0
+
+    def partner_slopes(self, y: torch.Tensor) -> torch.Tensor:
+        """Return the derivatives of g in the vector of an entity, (n, K), from its partners' y."""
+        return y
 
     def query(self, y: torch.Tensor) -> torch.Tensor:
         """Return the left factors (n, Q) of the inner products of vectors y (n, K)."""
