@@ -87,7 +87,7 @@ def evaluate_held_out(
             known=seen,
             exposure=share,
             similarity=similarity.for_pair(a, b),
-            family=family,
+            family=family.for_pair(a, b),
             pair=(a, b),
             k=k,
             max_pairs=max_pairs,

@@ -84,7 +84,7 @@ def evaluate_popularity(
             log_alpha=log_alpha,
             known=None if known is None else known.get((a, b)),
             exposure=links.total / popular.total if exposure is None else exposure,
-            family=family,
+            family=family.for_pair(a, b),
             pair=(a, b),
             k=k,
             max_pairs=max_pairs,

@@ -36,6 +36,22 @@ def _log_sum_exp(g: torch.Tensor, batch: LinkBatch) -> torch.Tensor:
     return torch.logsumexp((g + weight).flatten(), 0) + math.log(batch.factor)
 
 
+def exp_block(
+    left: torch.Tensor, right: torch.Tensor, batch: LinkBatch
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    r"""Return :math:`E = \exp(g - \max g)` of a block, the weights u and v of its sides, and max g.
+
+    Masked cells are about 0.
+    """
+    u = torch.from_numpy(batch.left.log_weight).to(left).exp()
+    v = torch.from_numpy(batch.right.log_weight).to(right).exp()
+    E = left @ right.T
+    rows, cols = (torch.from_numpy(index).to(left.device) for index in batch.masked)
+    E[rows, cols] = -math.inf
+    largest = E.max()
+    return E.sub_(largest).clamp_(min=MIN_EXPONENT).exp_(), u, v, largest
+
+
 class _LogBlockPartition(torch.autograd.Function):
     r"""The log-sum-exp over a block, with one exp that the backward pass reuses.
 
@@ -47,13 +63,7 @@ class _LogBlockPartition(torch.autograd.Function):
     def forward(
         ctx: Any, left: torch.Tensor, right: torch.Tensor, batch: LinkBatch
     ) -> torch.Tensor:
-        u = torch.from_numpy(batch.left.log_weight).to(left).exp()
-        v = torch.from_numpy(batch.right.log_weight).to(right).exp()
-        E = left @ right.T
-        rows, cols = (torch.from_numpy(index).to(left.device) for index in batch.masked)
-        E[rows, cols] = -math.inf
-        largest = E.max()
-        E.sub_(largest).clamp_(min=MIN_EXPONENT).exp_()
+        E, u, v, largest = exp_block(left, right, batch)
         if batch.corner:
             E[: batch.corner, : batch.corner] *= batch.corner_weight
         total = torch.dot(u, torch.mv(E, v))

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from pmvge.encoders import EncoderSpec, describe_choice
-from pmvge.likelihoods import family_name
+from pmvge.graph import Pair
+from pmvge.likelihoods import NegativeBinomial, family_name
 from pmvge.model.fitted import Fitted
 from pmvge.similarities import similarity_name
 
@@ -43,6 +44,7 @@ def describe_model(fitted: Fitted, defaults: Mapping[str, Any]) -> dict[str, Any
                 "alpha": entry.value,
                 "relative_error": entry.relative_error,
                 "weight": entry.weight,
+                **_dispersion(fitted, (a, b)),
             }
             for (a, b), entry in fitted.alpha.items()
         },
@@ -56,6 +58,12 @@ def describe_model(fitted: Fitted, defaults: Mapping[str, Any]) -> dict[str, Any
         },
         "tables": _columns(fitted.tables),
     }
+
+
+def _dispersion(fitted: Fitted, pair: Pair) -> dict[str, float]:
+    """Return the dispersion of a view pair's weights, if its family has one."""
+    family = fitted.family_of(*pair)
+    return {"dispersion": family.dispersions()[pair]} if isinstance(family, NegativeBinomial) else {}
 
 
 def _effects(fitted: Fitted, view: str) -> dict[str, Any]:
@@ -111,7 +119,10 @@ def _columns(tables: Mapping[str, Any] | None) -> dict[str, dict[str, str]]:
 def plain(value: Any) -> Any:
     """Return a setting as JSON values. Modules and generators become the names of their types."""
     if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
+        return {
+            ",".join(key) if isinstance(key, tuple) else str(key): plain(entry)
+            for key, entry in value.items()
+        }
     if isinstance(value, EncoderSpec):
         return {key: plain(entry) for key, entry in vars(value).items() if entry is not None}
     if isinstance(value, tuple | list):

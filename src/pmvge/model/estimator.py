@@ -78,7 +78,10 @@ class PMvGE(BaseEstimator):
         counts negative), "euclidean" (minus half the squared distance) or "hyperbolic" (minus the
         Poincaré distance; without effects).
     family
-        The distribution of weights: "poisson" (as in the paper).
+        The distribution of weights: "poisson" (as in the paper), "bernoulli" (linked or not),
+        "negative_binomial" (counts that vary more than Poisson counts; their dispersion is learned
+        for each view pair) or "beta" (a divergence that gives outliers little weight), or
+        ``{(view, view): name}``; other view pairs are then Poisson.
     scheme
         "block" (profile likelihood on importance-sampled blocks) or "paper" (section 4 of the
         paper).
@@ -205,7 +208,7 @@ class PMvGE(BaseEstimator):
         effects: str | dict[str, str] = "none",
         effects_prior: Any = None,
         similarity: str = "cosine",
-        family: str = "poisson",
+        family: str | dict[Any, str] = "poisson",
         scheme: str = "block",
         batch_size: int = 512,
         negative_rate: float = 1.0,
@@ -513,8 +516,8 @@ class PMvGE(BaseEstimator):
             find_entities(fitted, v, rows, names).outputs
             for v, rows, names in ((view, X, ids), (other, X_other, ids_other))
         )
-        similarity = fitted.pair_similarity.for_pair(view, other)
-        return intensity(Y, Y_other, log_alpha, similarity=similarity, family=self.family_)
+        similarity, family = fitted.pair_similarity.for_pair(view, other), fitted.family_of(view, other)
+        return intensity(Y, Y_other, log_alpha, similarity=similarity, family=family)
 
     def search(
         self,
@@ -633,7 +636,7 @@ class PMvGE(BaseEstimator):
         The graph may have new entities. All pairs count, linked or not: the time grows with
         ``graph.n_terms``, the product of the views' sizes. Memory is needed for the vectors and
         little else. With ``by_pair``, return ``{(view, view): log-likelihood}``. Raise InputError
-        if a view pair of the graph was not observed in training.
+        if a view pair of the graph was not observed in training, or if its family is a divergence.
         """
         if not isinstance(graph, MultiViewGraph):
             raise InputError(
@@ -641,6 +644,7 @@ class PMvGE(BaseEstimator):
             )
         log_alpha = {pair: self.log_alpha_of(*pair) for pair in graph.links}
         fitted = self._check_fitted()
+        fitted.require_likelihood("log_likelihood", graph.links)
         Y = embed_graph(fitted, graph, show_progress=self.progress)
         with progress_bar("log-likelihood", self.progress) as on_progress:
             values = log_likelihood(

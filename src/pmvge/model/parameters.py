@@ -8,7 +8,7 @@ import torch
 
 from pmvge.checks import Check, flag, integer, one_of, optional, path, real, sizes
 from pmvge.errors import ParameterError
-from pmvge.likelihoods import FAMILIES
+from pmvge.likelihoods import check_family_names
 from pmvge.similarities import SIMILARITIES
 
 SCHEMES = ("block", "paper")
@@ -20,7 +20,7 @@ CHECKS: dict[str, Check] = {
     "batch_norm": flag,
     "standardize": flag,
     "similarity": lambda name, value: one_of(*SIMILARITIES)(name, value),  # may grow later
-    "family": lambda name, value: one_of(*FAMILIES)(name, value),
+    "family": check_family_names,
     "scheme": one_of(*SCHEMES),
     "batch_size": integer(2),
     "negative_rate": real(0, open_low=True),

@@ -60,11 +60,11 @@ class PriorUpdate:
         rng: np.random.Generator,
         device: torch.device,
         shards: Shards,
-        measure: Measure,
+        measures: Mapping[Pair, Measure],
     ) -> None:
         self.network, self.shards, self.device = network, shards, device
         self.graph = graph
-        self.links = {pair: with_measure(links, measure) for pair, links in graph.links.items()}
+        self.links = {p: with_measure(links, measures[p]) for p, links in graph.links.items()}
         found = {view: self._sample(view, rng) for view in views}
         self.views = {view: samples for view, samples in found.items() if samples is not None}
 

@@ -76,6 +76,8 @@ def parameters_to_json(parameters: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in parameters.items():
         if name == "encoder":
             values[name] = _setting_to_json(value)
+        elif name == "family" and isinstance(value, Mapping):
+            values[name] = {k if isinstance(k, str) else ",".join(k): v for k, v in value.items()}
         elif isinstance(value, Path | torch.device):
             values[name] = str(value)
         elif isinstance(value, np.generic):

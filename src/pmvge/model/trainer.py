@@ -75,7 +75,7 @@ def make_trainer(
         objective = BlockObjective(graph, network.pair_similarity, family)
         n_uniform = max(1, round(rate * B))
         sampler = BlockSampler(
-            share, n_links=B, n_uniform=n_uniform, rng=rng, measure=family.measure
+            share, n_links=B, n_uniform=n_uniform, rng=rng, measure=family.measures(share.links)
         )
         drawn, n_entities = min(B, share.n_links), 2 * (B + n_uniform)
     else:
@@ -136,8 +136,8 @@ def _prior_update(
     learned = learned_priors(network, choose_priors(settings["effects_prior"], kinds))
     if not learned:
         return None
-    rng, measure = np.random.default_rng([seed, 6]), _family(network).measure
-    return PriorUpdate(network, graph, learned, rng, device, shards, measure)
+    rng, measures = np.random.default_rng([seed, 6]), _family(network).measures(graph.links)
+    return PriorUpdate(network, graph, learned, rng, device, shards, measures)
 
 
 def _family(network: MultiViewEncoder) -> Family:
@@ -185,9 +185,10 @@ def _has_unused_parameters(
     def optimized(module: nn.Module) -> set[int]:
         return {id(p) for p in module.parameters() if p.requires_grad} - lazy_weights
 
-    weights = optimized(network) - optimized(network.similarity) - optimized(_family(network))
+    weights = optimized(network) - optimized(network.similarity)
     used = (
         {p for view in pair for module in network.modules_of(view) for p in optimized(module)}
+        | optimized(_family(network).for_pair(*pair))
         for pair in graph.links
     )
     return any(weights - part for part in used)
@@ -238,8 +239,8 @@ def _validator(
     best alpha, on blocks that are drawn once.
     """
     rng, family = np.random.default_rng(seed), _family(network)
-    size = VALIDATION_BLOCK
-    sampler = BlockSampler(held, n_links=size, n_uniform=size, rng=rng, measure=family.measure)
+    size, measures = VALIDATION_BLOCK, family.measures(held.links)
+    sampler = BlockSampler(held, n_links=size, n_uniform=size, rng=rng, measure=measures)
     batches = list(sampler.each_pair())
     total = sum(batch.total for batch in batches)
     loss = EncodedLoss(network, BlockObjective(held, network.pair_similarity, family), device)
