@@ -5,6 +5,9 @@ the time of its matrix products alone: each layer's forward product and its two 
 (except the input's gradient), and the block product and its two. A batch has 512 links and 512
 uniform entities per side. Steps and products are timed alternately in one run; medians.
 
+For each similarity and each family, the ratio is the time of a step over that of a step with inner
+products and Poisson weights, with the small network.
+
     python benchmarks/step.py
 """
 
@@ -21,6 +24,7 @@ from plotly import graph_objects
 
 from pmvge import EncoderSpec, MultiViewGraph
 from pmvge.encoders import MultiViewEncoder, schemas_of
+from pmvge.likelihoods import build_family
 from pmvge.model import PMvGE
 from pmvge.model.trainer import make_trainer
 from pmvge.training.progress import NoProgress
@@ -31,6 +35,18 @@ GOALS = {"paper 1433-3000-1000": 1.25, "small 128-256-64": 2.0}
 NETWORKS = {"paper 1433-3000-1000": (1433, 3000, 1000), "small 128-256-64": (128, 256, 64)}
 
 
+# A step of a similarity or family over a step with inner products and Poisson weights.
+SIMILARITY_GOALS = {
+    "cosine": None,
+    "shifted": 1.15,
+    "weighted": 1.15,
+    "difference": 1.15,
+    "euclidean": 1.15,
+    "hyperbolic": 1.5,
+}
+FAMILY_GOALS = {"bernoulli": 1.3, "negative_binomial": 1.3, "beta": 1.3}
+
+
 def problem(p: int, rng: np.random.Generator) -> MultiViewGraph:
     views = {view: rng.standard_normal((NODES, p), dtype=np.float32) for view in ("left", "right")}
     ends = rng.integers(NODES, size=(2, 10 * NODES))
@@ -38,7 +54,14 @@ def problem(p: int, rng: np.random.Generator) -> MultiViewGraph:
 
 
 def step_of(
-    p: int, hidden: int, K: int, graph: MultiViewGraph, **options: object
+    p: int,
+    hidden: int,
+    K: int,
+    graph: MultiViewGraph,
+    *,
+    similarity: str = "inner",
+    family: str = "poisson",
+    **options: object,
 ) -> Callable[[], None]:
     settings = PMvGE(
         n_components=K, batch_size=LINKS, negative_rate=UNIFORM / LINKS, random_state=0
@@ -53,7 +76,10 @@ def step_of(
         **{"batch_norm": False, **options},  # type: ignore[arg-type]
     )
     choices = dict.fromkeys(graph.view_names, spec)
-    network = MultiViewEncoder(choices, schemas_of(graph), K, "inner")
+    pairs = tuple(graph.links)
+    network = MultiViewEncoder(
+        choices, schemas_of(graph), K, similarity, build_family(family, pairs), pairs=pairs
+    )
     network.train()
     trainer = make_trainer(settings, network, graph, None, torch.device("cpu"), 0, NoProgress())
     batches = iter(trainer.batches)
@@ -85,6 +111,32 @@ def median_times(functions: dict[str, Callable[[], None]], repeats: int) -> dict
     return {name: float(np.median(values[3:])) for name, values in times.items()}
 
 
+def compare_kinds(repeats: int) -> list[dict[str, object]]:
+    """Return the time of a step with each similarity and family over that of the paper's model."""
+    name = "small 128-256-64"
+    p, hidden, K = NETWORKS[name]
+    graph = problem(p, np.random.default_rng(0))
+    steps = {"inner, poisson": step_of(p, hidden, K, graph)}
+    for similarity in SIMILARITY_GOALS:
+        steps[similarity] = step_of(p, hidden, K, graph, similarity=similarity)
+    for family in FAMILY_GOALS:
+        steps[family] = step_of(p, hidden, K, graph, family=family)
+    times = median_times(steps, repeats)
+    base = times.pop("inner, poisson")
+    results: list[dict[str, object]] = []
+    for what, seconds in times.items():
+        ratio, goal = seconds / base, {**SIMILARITY_GOALS, **FAMILY_GOALS}[what]
+        results.append(
+            {"network": name, "what": what, "ratio": ratio, "goal": goal}
+            | {"step_ms": 1e3 * seconds, "inner_poisson_ms": 1e3 * base}
+        )
+        print(
+            f"{what:22} {1e3 * seconds:8.2f} ms / {1e3 * base:8.2f} ms of inner, poisson = "
+            f"{ratio:.2f}" + (f"  (goal {goal})" if goal else "")
+        )
+    return results
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=60)
@@ -112,6 +164,7 @@ def main() -> None:
                 f"{name:22} {what:22} {1e3 * seconds:8.2f} ms / {1e3 * base:8.2f} ms = "
                 f"{ratio:.2f}" + (f"  (goal {goal})" if goal else "")
             )
+    results += compare_kinds(repeats)
     figure = graph_objects.Figure()
     figure.add_bar(
         x=[f"{row['network']}<br>{row['what']}" for row in results],

@@ -20,10 +20,13 @@ def log_block_partition(
 
     ``left`` are query vectors, ``right`` candidate vectors of the similarity.
     """
-    if not similarity.linear:
+    if similarity.linear:
+        value: torch.Tensor = _LogBlockPartition.apply(left, right, batch)  # type: ignore[no-untyped-call]
+        return value
+    if type(similarity).exp_outer is Similarity.exp_outer:
         return _log_sum_exp(similarity.outer(left @ right.T), batch)
-    value: torch.Tensor = _LogBlockPartition.apply(left, right, batch)  # type: ignore[no-untyped-call]
-    return value
+    total: torch.Tensor = _BlockPartition.apply(left, right, batch, similarity)  # type: ignore[no-untyped-call]
+    return total.log()
 
 
 def _log_sum_exp(g: torch.Tensor, batch: LinkBatch) -> torch.Tensor:
@@ -50,6 +53,37 @@ def exp_block(
     E[rows, cols] = -math.inf
     largest = E.max()
     return E.sub_(largest).clamp_(min=MIN_EXPONENT).exp_(), u, v, largest
+
+
+class _BlockPartition(torch.autograd.Function):
+    """The sum of exp(g) over a block, for similarities that define :meth:`Similarity.exp_outer`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        left: torch.Tensor,
+        right: torch.Tensor,
+        batch: LinkBatch,
+        similarity: Similarity,
+    ) -> torch.Tensor:
+        u = torch.from_numpy(batch.left.log_weight).to(left).exp().mul_(batch.factor)
+        v = torch.from_numpy(batch.right.log_weight).to(right).exp()
+        found = similarity.exp_outer(left @ right.T)
+        assert found is not None
+        rows, cols = (torch.from_numpy(index).to(left.device) for index in batch.masked)
+        for values in found:
+            values[rows, cols] = 0.0
+            if batch.corner:
+                values[: batch.corner, : batch.corner] *= batch.corner_weight
+        E, slope = found
+        ctx.save_for_backward(left, right, slope, u, v)
+        return torch.dot(u, torch.mv(E, v))
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        left, right, slope, u, v = ctx.saved_tensors
+        u, v = (grad * u).unsqueeze(1), v.unsqueeze(1)
+        return u * (slope @ (v * right)), v * (slope.T @ (u * left)), None, None
 
 
 class _LogBlockPartition(torch.autograd.Function):

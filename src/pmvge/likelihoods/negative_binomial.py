@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from pmvge.sampling import LinkBatch
 SIZE_LR_MULTIPLIER = 10.0
 LOG_SIZES = (-9.0, 9.0)  # bounds of log r; at r = 8,000 counts are Poisson to all purposes
 SKETCH = 8  # every eighth row of a block gives the first guess of alpha
+ROWS = 128  # rows of a block that are added up at once; they stay in the cache
 STEP = 0.05  # of log alpha, for the curvature of the guess
 RANGE = 80.0  # bound of the log of mu / r at the largest similarity of a block
 
@@ -114,44 +115,61 @@ class NegativeBinomial(Family):
 
 
 class _Cells:
-    r"""The cells of a block, for sums of functions of :math:`\mu / r = t E`; overwrites E."""
+    r"""The cells of a block, for sums of functions of :math:`\mu / r = t E`; overwrites E.
+
+    Sums run over a few rows at a time: allocating another block takes longer than its arithmetic.
+    """
 
     def __init__(
-        self,
-        E: torch.Tensor,
-        u: torch.Tensor,
-        v: torch.Tensor,
-        batch: LinkBatch | None = None,
+        self, E: torch.Tensor, u: torch.Tensor, v: torch.Tensor, batch: LinkBatch | None = None
     ) -> None:
         self.u, self.v = u, v
         self.corner = 0 if batch is None else batch.corner
         self.extra = 0.0 if batch is None else batch.corner_weight - 1
-        self.sum = self.total(E)
-        self.inverse = E.reciprocal_()
+        # Weights of the columns in the rows of drawn links.
+        self.corner_v = torch.cat([v[: self.corner] * (1 + self.extra), v[self.corner :]])
+        self.inverse = E.reciprocal_()  # r / mu, up to t
+        self._buffer = torch.empty_like(E[:ROWS])
+        self._one = torch.ones((), dtype=E.dtype, device=E.device)
+        self.sum = self.total(lambda inverse, out: torch.reciprocal(inverse, out=out))
 
-    def share(self, t: float) -> torch.Tensor:
-        """Return mu / (r + mu), accurate also where mu is small."""
-        one = torch.ones((), dtype=self.inverse.dtype, device=self.inverse.device)
-        return torch.add(one, self.inverse, alpha=1 / t).reciprocal_()
+    def total(self, function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> float:
+        """Return the weighted sum of a function of the inverse; its second argument is the out."""
+        total = 0.0
+        for start, stop, v in (
+            (0, self.corner, self.corner_v),
+            (self.corner, len(self.inverse), self.v),
+        ):
+            for first in range(start, stop, ROWS):
+                inverse = self.inverse[first : min(first + ROWS, stop)]
+                values = function(inverse, self._buffer[: len(inverse)])
+                u = self.u[first : first + len(inverse)]
+                total += float(torch.dot(u, torch.mv(values, v)))
+        return total
 
-    def logs(self, t: float) -> torch.Tensor:
-        """Return log(1 + mu / r)."""
-        return self.inverse.reciprocal().mul_(t).log1p_()
+    def shares(self, t: float) -> float:
+        """Return the sum of mu / (r + mu), accurate also where mu is small."""
+        return self.total(lambda inverse, out: self._share(inverse, t, out))
 
-    def total(self, values: torch.Tensor) -> float:
-        """Return the weighted sum of values over the cells."""
-        c = self.corner
-        total = torch.dot(self.u, torch.mv(values, self.v))
+    def logs(self, t: float) -> float:
+        """Return the sum of log(1 + mu / r)."""
+        return self.total(lambda inverse, out: torch.reciprocal(inverse, out=out).mul_(t).log1p_())
+
+    def finish(self, t: float) -> torch.Tensor:
+        """Return mu / (r + mu), times the weights of the corner; overwrite the cells."""
+        share, c = self._share(self.inverse, t, self.inverse), self.corner
         if c:
-            corner = torch.dot(self.u[:c], torch.mv(values[:c, :c], self.v[:c]))
-            total = total + self.extra * corner
-        return float(total)
+            share[:c, :c] *= 1 + self.extra
+        return share
 
     def sketch(self) -> _Cells:
         """Return every eighth row of the cells, with the same sum of E."""
         part = _Cells(self.inverse[::SKETCH].reciprocal(), self.u[::SKETCH], self.v)
         part.u = part.u * (self.sum / max(part.sum, 1e-300))
         return part
+
+    def _share(self, inverse: torch.Tensor, t: float, out: torch.Tensor) -> torch.Tensor:
+        return torch.add(self._one, inverse, alpha=1 / t, out=out).reciprocal_()
 
 
 def _solve_alpha(cells: _Cells, links: PairTerms, shift: float, log_r: float) -> float:
@@ -161,16 +179,14 @@ def _solve_alpha(cells: _Cells, links: PairTerms, shift: float, log_r: float) ->
 
     def slope(part: _Cells, a: float) -> float:
         at_links = float(counts @ torch.sigmoid(-(relative + a)))
-        return at_links - math.exp(log_r) * part.total(part.share(_ratio(a + shift)))
+        return at_links - math.exp(log_r) * part.shares(_ratio(a + shift))
 
     start = -math.log(max(cells.sum, 1e-300)) - shift - log_r
     sketch = cells.sketch()
     guess = solve(lambda a: slope(sketch, a), start, tolerance=10 * BLOCK_TOLERANCE)
     fall = (slope(sketch, guess - STEP) - slope(sketch, guess + STEP)) / (2 * STEP)
     inverse = 1 / fall if fall > 1e-6 else 1.0
-    return solve(
-        lambda a: slope(cells, a), guess, tolerance=BLOCK_TOLERANCE, inverse=inverse
-    )
+    return solve(lambda a: slope(cells, a), guess, tolerance=BLOCK_TOLERANCE, inverse=inverse)
 
 
 def _ratio(exponent: float) -> float:
@@ -195,12 +211,9 @@ class _Zeros(torch.autograd.Function):
         t: float,
     ) -> torch.Tensor:
         r = float(log_r.double().exp())
-        logs, share = cells.total(cells.logs(t)), cells.share(t)
-        ctx.slope = r * (cells.total(share) - logs)
-        c = cells.corner
-        if c:
-            share[:c, :c] *= 1 + cells.extra
-        ctx.save_for_backward(left, right, share, cells.u * -r, cells.v)
+        logs = cells.logs(t)
+        ctx.slope = r * (cells.shares(t) - logs)
+        ctx.save_for_backward(left, right, cells.finish(t), cells.u * -r, cells.v)
         return left.new_tensor(-r * logs)
 
     @staticmethod

@@ -63,7 +63,9 @@ def describe_model(fitted: Fitted, defaults: Mapping[str, Any]) -> dict[str, Any
 def _dispersion(fitted: Fitted, pair: Pair) -> dict[str, float]:
     """Return the dispersion of a view pair's weights, if its family has one."""
     family = fitted.family_of(*pair)
-    return {"dispersion": family.dispersions()[pair]} if isinstance(family, NegativeBinomial) else {}
+    return (
+        {"dispersion": family.dispersions()[pair]} if isinstance(family, NegativeBinomial) else {}
+    )
 
 
 def _effects(fitted: Fitted, view: str) -> dict[str, Any]:

@@ -516,7 +516,10 @@ class PMvGE(BaseEstimator):
             find_entities(fitted, v, rows, names).outputs
             for v, rows, names in ((view, X, ids), (other, X_other, ids_other))
         )
-        similarity, family = fitted.pair_similarity.for_pair(view, other), fitted.family_of(view, other)
+        similarity, family = (
+            fitted.pair_similarity.for_pair(view, other),
+            fitted.family_of(view, other),
+        )
         return intensity(Y, Y_other, log_alpha, similarity=similarity, family=family)
 
     def search(

@@ -25,7 +25,7 @@ class Similarity(nn.Module):
       one width. Within a view links have no direction, so
       :math:`\langle q(y_i), c(y_j) \rangle = \langle q(y_j), c(y_i) \rangle` must hold.
     - :meth:`outer` is elementwise and increasing. A subclass that overrides it sets
-      ``linear = False``.
+      ``linear = False``, and may override :meth:`exp_outer` to make training faster.
 
     A subclass with parameters has them in its ``__init__``, which is called with K.
     """
@@ -67,6 +67,13 @@ class Similarity(nn.Module):
     def outer(self, product: torch.Tensor) -> torch.Tensor:
         """Return g from inner products, elementwise and increasing."""
         return product
+
+    def exp_outer(self, product: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Return exp(g) and its derivative in the inner products, which may be overwritten.
+
+        None, the default, means autograd of :meth:`outer`, which is slower.
+        """
+        return None
 
     def for_pair(self, a: str, b: str) -> Similarity:
         """Return the similarity of vectors of view ``a`` and of view ``b``; one for all pairs."""

@@ -11,7 +11,7 @@ from pmvge.similarities.base import Similarity
 # Largest distance from the origin. Lorentz products there are up to cosh(10) = 1.1e4, and are
 # differences of such numbers: in float32 the distance of coinciding vectors is 0.05 instead of 0.
 MAX_RADIUS = 5.0
-MIN_COSH = 1 + 1e-6  # the derivative of arcosh is infinite at 1; below this bound it is set to 0
+MIN_REST = 1e-6  # of cosh(d) - 1: the derivative of arcosh is infinite at 0; it is 0 below this
 TINY = 1e-12  # added to squared norms, whose root has no derivative at 0
 
 
@@ -57,7 +57,20 @@ class Hyperbolic(Similarity):
 
     def outer(self, product: torch.Tensor) -> torch.Tensor:
         """Return minus the distance from Lorentz products."""
-        return -torch.acosh((-product).clamp_min(MIN_COSH))
+        return -torch.acosh((-product).clamp_min(1 + MIN_REST))
+
+    def exp_outer(self, product: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        r"""Return :math:`e^{-d}` and its derivative from Lorentz products.
+
+        With :math:`w = \cosh d - 1` and :math:`s = \sinh d = \sqrt{w (w + 2)}` they are
+        :math:`1 / (1 + w + s)` and :math:`e^{-d} / s`, without logarithms.
+        """
+        w = product.neg_().sub_(1)
+        inside = w >= MIN_REST
+        w.clamp_(min=MIN_REST)
+        sinh = torch.add(w, 2).mul_(w).sqrt_()
+        value = w.add_(sinh).add_(1).reciprocal_()
+        return value, torch.div(value, sinh, out=sinh).mul_(inside)
 
 
 def _lorentz(y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -45,7 +45,9 @@ def _family(family: str | Mapping[str, str]) -> str:
     """Return the name of the family, or those of all view pairs."""
     if isinstance(family, str):
         return escape_html(family)
-    return ", ".join(f"{escape_html(name)} ({user_text(pair, 40)})" for pair, name in family.items())
+    return ", ".join(
+        f"{escape_html(name)} ({user_text(pair, 40)})" for pair, name in family.items()
+    )
 
 
 def _alpha_table(facts: Mapping[str, Any]) -> str:
