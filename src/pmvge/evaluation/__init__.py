@@ -1,6 +1,6 @@
 """Metrics of vectors on held-out links and labels."""
 
-from pmvge.evaluation.held_out import Results, evaluate_held_out, overall
+from pmvge.evaluation.held_out import HeldOutShare, Results, evaluate_held_out, overall
 from pmvge.evaluation.metrics import (
     expected_over_observed,
     link_auc,
@@ -13,6 +13,7 @@ from pmvge.evaluation.tasks import classification_accuracy, clustering_nmi, link
 
 __all__ = [
     "POPULARITY",
+    "HeldOutShare",
     "Popularity",
     "Results",
     "classification_accuracy",

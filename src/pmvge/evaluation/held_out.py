@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -20,10 +20,25 @@ MEAN_WEIGHTS = {
     "average_precision": "links",
     "recall": "queries",
     "ndcg": "queries",
+    "held_out_score": "links",
     "poisson_deviance": "pairs",
     "deviance": "pairs",
     "expected_over_observed": "observed",
 }
+
+
+class HeldOutShare(NamedTuple):
+    """How links of a view pair were held out."""
+
+    share: float  # the probability with which a link was held out
+    in_alpha: bool  # whether alpha was computed from all links, held-out ones included
+
+    def arguments(self, log_alpha: float) -> dict[str, Any]:
+        """Return the arguments of :func:`evaluate_links` for ``held_out_score``."""
+        if not 0 < self.share < 1:
+            return {}
+        log_alpha_all = log_alpha if self.in_alpha else log_alpha - math.log1p(-self.share)
+        return {"held_out_share": self.share, "log_alpha_all": log_alpha_all}
 
 
 def evaluate_held_out(
@@ -34,6 +49,7 @@ def evaluate_held_out(
     known: Mapping[Pair, Links] | None = None,
     weights: Mapping[Pair, float],
     exposure: float | None = None,
+    shares: Mapping[Pair, HeldOutShare] | None = None,
     similarity: Similarity = INNER,
     family: Family = POISSON,
     k: int = 10,
@@ -57,6 +73,8 @@ def evaluate_held_out(
         Held-out weight per unit of expected weight. By default the total held-out weight (with
         links that are also in ``known``) divided by the total weight that alpha was computed from:
         a random part of a Poisson number of events has this share of every expected weight.
+    shares
+        How links were held out, by view pair, for ``held_out_score``.
     similarity, family, k, max_pairs
         See :func:`~pmvge.evaluation.ranking.evaluate_links`.
 
@@ -72,28 +90,31 @@ def evaluate_held_out(
         As in :func:`~pmvge.evaluation.ranking.evaluate_links`.
     """
     pairs: dict[str, dict[str, Any]] = {}
-    shares: dict[str, float] = {}
+    exposures: dict[str, float] = {}
     for (a, b), links in held_out.items():
         if not len(links):
             continue
         seen = None if known is None else known.get((a, b))
-        share = links.total / weights[a, b] if exposure is None else exposure
-        shares[f"{a},{b}"] = share
+        exposed = links.total / weights[a, b] if exposure is None else exposure
+        exposures[f"{a},{b}"] = exposed
         pairs[f"{a},{b}"] = evaluate_links(
             Y[a],
             Y[b],
             links,
             log_alpha=log_alpha[a, b],
             known=seen,
-            exposure=share,
+            exposure=exposed,
             similarity=similarity.for_pair(a, b),
             family=family.for_pair(a, b),
             pair=(a, b),
             k=k,
             max_pairs=max_pairs,
+            **({} if shares is None else shares[a, b].arguments(log_alpha[a, b])),
         )
     return {
-        "pairs": {pair: {**metrics, "exposure": shares[pair]} for pair, metrics in pairs.items()},
+        "pairs": {
+            pair: {**metrics, "exposure": exposures[pair]} for pair, metrics in pairs.items()
+        },
         "overall": overall(pairs),
     }
 

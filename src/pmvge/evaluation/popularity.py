@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.evaluation.held_out import Results, overall
+from pmvge.evaluation.held_out import HeldOutShare, Results, overall
 from pmvge.evaluation.ranking import evaluate_links
 from pmvge.graph import Links, Pair
 from pmvge.likelihoods import POISSON, Family
@@ -61,6 +61,7 @@ def evaluate_popularity(
     *,
     known: Mapping[Pair, Links] | None = None,
     exposure: float | None = None,
+    shares: Mapping[Pair, HeldOutShare] | None = None,
     family: Family = POISSON,
     k: int = 10,
     max_pairs: int = 10**8,
@@ -88,5 +89,6 @@ def evaluate_popularity(
             pair=(a, b),
             k=k,
             max_pairs=max_pairs,
+            **({} if shares is None else shares[a, b].arguments(log_alpha)),
         )
     return {"pairs": dict(pairs), "overall": overall(pairs)}

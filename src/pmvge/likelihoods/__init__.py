@@ -1,5 +1,6 @@
 """The likelihood of links given vectors: families, exact sums, alpha, and losses of batches."""
 
+from pmvge.likelihoods.advice import advise_families
 from pmvge.likelihoods.alpha import LogAlpha, TrainedGraph
 from pmvge.likelihoods.base import Family
 from pmvge.likelihoods.bernoulli import Bernoulli
@@ -49,6 +50,7 @@ __all__ = [
     "PairObjective",
     "Poisson",
     "TrainedGraph",
+    "advise_families",
     "build_family",
     "check_family",
     "check_family_names",

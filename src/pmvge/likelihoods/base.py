@@ -39,7 +39,7 @@ class Family(nn.Module):
     - :meth:`expected` and :meth:`saturated`, if the expected weight is not :math:`\exp\eta`.
     - :meth:`check_weights`, to raise GraphError for weights that the family cannot have.
     - :meth:`log_constant`, if ``at_link`` leaves out a factor of the probability, and
-      :meth:`sample`, for :func:`pmvge.simulate`.
+      :meth:`sample`, for :func:`pmvge.simulation.simulate`.
     - ``concave = False`` and :meth:`information`, if ``at_link`` is not concave in eta: fold-in
       then uses Fisher scoring instead of Newton's method.
     - ``__init__``, for parameters that are learned with the encoders: one tensor with an entry for

@@ -85,8 +85,9 @@ class LinkBatch:
 class BlockSampler:
     r"""A sampler of blocks by degree-mixed importance sampling.
 
-    Every link has a measure: its weight w with ``measure="weight"``, 1 with ``"uniform"``; it may
-    differ by view pair. Below, W is the total measure of a view pair, and deg the measure of an entity's links.
+    Every link has a measure: its weight w with ``measure="weight"``, 1 with ``"uniform"``, which
+    may differ by view pair. Below, W is the total measure of a view pair, and deg the measure of an
+    entity's links.
 
     B links are drawn with replacement with probability :math:`w_{ij} / W`, and U uniform entities
     are added to each side. With :math:`p_i = \deg_i / W` an entity has density
