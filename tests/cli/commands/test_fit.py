@@ -441,7 +441,7 @@ def test_an_interrupt_after_saving_says_so(run, films, tmp_path, monkeypatch):
     assert PMvGE.load(tmp_path / "m").n_components == 8
 
 
-# -- families ---------------------------------------------------------------------------------------
+# -- families ------------------------------------------------------------------------------------
 
 
 def test_the_family_is_an_option_and_weights_give_advice(run, tmp_path):
