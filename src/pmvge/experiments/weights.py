@@ -116,10 +116,9 @@ class HeldOutWeights(Experiment):
             random_state=split,
             progress=False,
         ).fit(kept)
-        vectors = (model.vectors(pair[0], among=pair[1]),)
-        vectors += (model.vectors(pair[1], among=pair[0], side="candidate"),)
         return self._scores(
-            *vectors,
+            model.vectors(pair[0], among=pair[1]),
+            model.vectors(pair[1], among=pair[0], side="candidate"),
             kept.links[pair],
             held.links[pair],
             model.log_alpha_[pair],
@@ -203,8 +202,8 @@ class HeldOutWeights(Experiment):
         columns = ["family", "held-out score", "E/O", "AUC", "K, learning rate", "seconds"]
         caption = (
             f"{100 * self.settings['share']:.0f} % of the links held out: mean ± standard "
-            f"deviation over {self.recipe.repetitions} splits; scores in nats per held-out link, higher is "
-            "better; beta has none, because it is a divergence"
+            f"deviation over {self.recipe.repetitions} splits; scores in nats per held-out link, "
+            "higher is better; beta has none, because it is a divergence"
         )
         return Summary([Table(caption, columns, rows)], [], self._goals(by_row))
 
