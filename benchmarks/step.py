@@ -5,10 +5,11 @@ the time of its matrix products alone: each layer's forward product and its two 
 (except the input's gradient), and the block product and its two. A batch has 512 links and 512
 uniform entities per side. Steps and products are timed alternately in one run; medians.
 
-For each similarity and each family, the ratio is the time of a step over that of a step with inner
-products and Poisson weights, with the small network.
+With ``--kinds``, the CPU time of a step with each similarity and each family over that of a step
+with inner products and Poisson weights is measured instead, with the small network.
 
     python benchmarks/step.py
+    OMP_NUM_THREADS=1 python benchmarks/step.py --kinds
 """
 
 from __future__ import annotations
@@ -100,14 +101,18 @@ def products_of(p: int, hidden: int, K: int) -> Callable[[], None]:
     return products
 
 
-def median_times(functions: dict[str, Callable[[], None]], repeats: int) -> dict[str, float]:
+def median_times(
+    functions: dict[str, Callable[[], None]],
+    repeats: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
     """Return the median seconds of each function, timed alternately."""
     times: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(repeats + 3):
         for name, function in functions.items():
-            start = time.perf_counter()
+            start = clock()
             function()
-            times[name].append(time.perf_counter() - start)
+            times[name].append(clock() - start)
     return {name: float(np.median(values[3:])) for name, values in times.items()}
 
 
@@ -121,7 +126,7 @@ def compare_kinds(repeats: int) -> list[dict[str, object]]:
         steps[similarity] = step_of(p, hidden, K, graph, similarity=similarity)
     for family in FAMILY_GOALS:
         steps[family] = step_of(p, hidden, K, graph, family=family)
-    times = median_times(steps, repeats)
+    times = median_times(steps, repeats, time.process_time)
     base = times.pop("inner, poisson")
     results: list[dict[str, object]] = []
     for what, seconds in times.items():
@@ -137,10 +142,23 @@ def compare_kinds(repeats: int) -> list[dict[str, object]]:
     return results
 
 
+def write_kinds(results: list[dict[str, object]]) -> None:
+    figure = graph_objects.Figure()
+    figure.add_bar(x=[row["what"] for row in results], y=[row["ratio"] for row in results])
+    figure.add_hline(y=1, line_dash="dot")
+    figure.update_layout(title="A training step over one with inner products and Poisson weights")
+    write("step_kinds", results, figure)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=60)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--kinds", action="store_true")
+    arguments = parser.parse_args()
+    repeats = arguments.repeats
+    if arguments.kinds:
+        write_kinds(compare_kinds(repeats))
+        return
     results = []
     for name, (p, hidden, K) in NETWORKS.items():
         graph = problem(p, np.random.default_rng(0))
@@ -164,7 +182,6 @@ def main() -> None:
                 f"{name:22} {what:22} {1e3 * seconds:8.2f} ms / {1e3 * base:8.2f} ms = "
                 f"{ratio:.2f}" + (f"  (goal {goal})" if goal else "")
             )
-    results += compare_kinds(repeats)
     figure = graph_objects.Figure()
     figure.add_bar(
         x=[f"{row['network']}<br>{row['what']}" for row in results],

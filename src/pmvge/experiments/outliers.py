@@ -127,8 +127,8 @@ class Outliers(Experiment):
             )
         columns = ["family", "AUC, clean", "AUC, with outliers", "loss", "range of losses"]
         caption = (
-            f"AUC on clean held-out links, {100 * self.settings['share']:.0f} % of the training "
-            f"links are outliers of weight {self.settings['weight']:g}: medians of "
+            f"AUC on clean held-out links; outliers of weight {self.settings['weight']:g} are "
+            f"added, {100 * self.settings['share']:.0f} % of the number of links: medians of "
             f"{self.recipe.repetitions} seeds"
         )
         goals = []

@@ -10,6 +10,7 @@ import torch
 from pmvge.sampling import LinkBatch
 from pmvge.similarities import INNER, Similarity
 
+ROWS = 128  # rows of a block that are added up at once; they stay in the cache
 MIN_EXPONENT = -80.0  # lower bound of g - max g: subnormal results of exp are slow
 
 
@@ -56,7 +57,10 @@ def exp_block(
 
 
 class _BlockPartition(torch.autograd.Function):
-    """The sum of exp(g) over a block, for similarities that define :meth:`Similarity.exp_outer`."""
+    """The sum of exp(g) over a block, for similarities that define :meth:`Similarity.exp_outer`.
+
+    It runs over a few rows at a time: allocating another block takes longer than its arithmetic.
+    """
 
     @staticmethod
     def forward(
@@ -68,16 +72,21 @@ class _BlockPartition(torch.autograd.Function):
     ) -> torch.Tensor:
         u = torch.from_numpy(batch.left.log_weight).to(left).exp().mul_(batch.factor)
         v = torch.from_numpy(batch.right.log_weight).to(right).exp()
-        found = similarity.exp_outer(left @ right.T)
-        assert found is not None
+        slope, total, c = left @ right.T, left.new_zeros(()), batch.corner
         rows, cols = (torch.from_numpy(index).to(left.device) for index in batch.masked)
-        for values in found:
-            values[rows, cols] = 0.0
-            if batch.corner:
-                values[: batch.corner, : batch.corner] *= batch.corner_weight
-        E, slope = found
+        slope[rows, cols] = -math.inf
+        corner_v = torch.cat([v[:c] * batch.corner_weight, v[c:]])
+        for start, stop, weights in ((0, c, corner_v), (c, len(u), v)):
+            for first in range(start, stop, ROWS):
+                part = slice(first, min(first + ROWS, stop))
+                found = similarity.exp_outer(slope[part])
+                assert found is not None
+                total = total + torch.dot(u[part], torch.mv(found[0], weights))
+                slope[part] = found[1]
+        if c:
+            slope[:c, :c] *= batch.corner_weight
         ctx.save_for_backward(left, right, slope, u, v)
-        return torch.dot(u, torch.mv(E, v))
+        return total
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
