@@ -25,6 +25,7 @@ MEAN, LARGEST = 2.0, 9
 
 
 def svg(content: list[str]) -> str:
+    """Return a picture of these elements."""
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}">'
     return "\n".join([head, *content, "</svg>"]) + "\n"
 
@@ -74,6 +75,7 @@ def bars(heights: list[float]) -> str:
 
 
 def family_bars(name: str) -> str:
+    """Return the probabilities of weights, or of beta how much a link counts."""
     family = build_family(name, [PAIR]).double()
     eta = torch.tensor([math.log(MEAN)], dtype=torch.float64)
     with torch.no_grad():

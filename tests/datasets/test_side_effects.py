@@ -17,7 +17,7 @@ def test_the_matrix_becomes_links(tmp_path):
 
 
 def test_missing_and_damaged_files_are_errors(tmp_path):
-    with pytest.raises(InputError, match="side effects not found: expected FrequencyData.mat"):
+    with pytest.raises(InputError, match=r"side effects not found: expected FrequencyData.mat"):
         load_side_effects(tmp_path)
     (tmp_path / "FrequencyData.mat").write_bytes(b"not a matlab file" * 20)
     with pytest.raises(InputError, match="cannot be read as a MATLAB file"):

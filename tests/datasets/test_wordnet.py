@@ -87,5 +87,5 @@ def test_bad_files_are_errors(folder):
     with pytest.raises(InputError, match="line 8: expected an offset, words and pointers, got"):
         load_wordnet("dog", folder)
     (folder / "data.noun").unlink()
-    with pytest.raises(InputError, match="WordNet not found: expected data.noun and index.noun"):
+    with pytest.raises(InputError, match=r"WordNet not found: expected data.noun and index.noun"):
         load_wordnet("dog", folder)

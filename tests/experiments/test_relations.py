@@ -143,7 +143,7 @@ def test_the_summary_of_the_block_model(blocks):
     assert len(summary.tables[0].rows) == 20
     assert [goal.met for goal in summary.goals][:3] == [True] * 3
     assert len(summary.goals) == 5
-    worse = dict.fromkeys(("inner", "weighted", "difference"), [1.0, 0.5, 0.5])
+    worse = {kind: [1.0, 0.5, 0.5] for kind in ("inner", "weighted", "difference")}
     far = {job: {**r, "own": worse, "truth": worse, "views": 0.1} for job, r in results.items()}
     assert not any(goal.met for goal in experiment.summarize(far).goals)
     assert not experiment.summarize({}).plots

@@ -125,8 +125,8 @@ class Hierarchy(Experiment):
             rows.append(
                 [
                     similarity,
-                    f"{np.mean(auc):.5f} ± {np.std(auc):.5f}",
-                    f"{np.mean(precision):.4f} ± {np.std(precision):.4f}",
+                    _mean(auc, 5),
+                    _mean(precision, 4),
                     f"{tuned:.5f}",
                     ", ".join(f"{rate:g}" for rate in rates),
                     f"{np.median([fit['seconds'] for fit in fits]):.0f}",
@@ -142,8 +142,8 @@ class Hierarchy(Experiment):
         ]
         caption = (
             f"All pairs below {self.settings['reported_on']!r}, K = "
-            f"{self.settings['n_components']}: mean ± standard deviation over "
-            f"{self.recipe.repetitions} seeds; the learning rate is that of the best AUC on "
+            f"{self.settings['n_components']}: mean (± standard deviation) over seeds, of which "
+            f"there are {self.recipe.repetitions}; the learning rate is that of the best AUC on "
             f"{self.settings['tuned_on']!r}"
         )
         return Summary([Table(caption, columns, rows)], [], self._goals(by_row))
@@ -170,3 +170,8 @@ class Hierarchy(Experiment):
                 errors["inner"] >= 2 * errors[best],
             ),
         ]
+
+
+def _mean(values: list[float], digits: int) -> str:
+    spread = f" ± {np.std(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{spread}"

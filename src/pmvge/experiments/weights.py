@@ -186,9 +186,8 @@ class HeldOutWeights(Experiment):
             cells = [row]
             for name, digits in (("held_out_score", 3), ("ratio", 3), ("roc_auc", 4)):
                 values = [fit[name] for fit in fits if name in fit]
-                cells.append(
-                    f"{np.mean(values):.{digits}f} ± {np.std(values):.{digits}f}" if values else ""
-                )
+                spread = f" ± {np.std(values):.{digits}f}" if len(values) > 1 else ""
+                cells.append(f"{np.mean(values):.{digits}f}{spread}" if values else "")
             chosen = sorted(
                 {
                     f"{fit['n_components']}, {fit['learning_rate']:g}"
@@ -201,9 +200,9 @@ class HeldOutWeights(Experiment):
             rows.append(cells)
         columns = ["family", "held-out score", "E/O", "AUC", "K, learning rate", "seconds"]
         caption = (
-            f"{100 * self.settings['share']:.0f} % of the links held out: mean ± standard "
-            f"deviation over {self.recipe.repetitions} splits; scores in nats per held-out link, "
-            "higher is better; beta has none, because it is a divergence"
+            f"{100 * self.settings['share']:.0f} % of the links held out: mean (± standard "
+            f"deviation) over splits, of which there are {self.recipe.repetitions}; scores in nats "
+            "per held-out link, higher is better; divergences have none"
         )
         return Summary([Table(caption, columns, rows)], [], self._goals(by_row))
 

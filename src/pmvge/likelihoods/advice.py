@@ -9,7 +9,6 @@ from pmvge.likelihoods.base import Family
 from pmvge.likelihoods.poisson import Poisson
 
 DISPERSION = 10.0  # variance over mean, above which other families than Poisson are worth a try
-TRY = "try --family"
 DENSE = 0.25  # share of linked pairs, above which Poisson weights are no good model of 0 and 1
 
 
@@ -33,7 +32,9 @@ def _advice(links: Links) -> str | None:
     if links.equal_weights and w[0] == 1:
         if len(links) > DENSE * n:
             share = len(links) / n
-            return f"all weights are 1 and {share:.0%} of the pairs are linked: {TRY} bernoulli"
+            return (
+                f"all weights are 1 and {share:.0%} of the pairs are linked: try --family bernoulli"
+            )
         return None
     mean = links.total / n
     ratio = float(np.square(w).sum()) / n / mean - mean
@@ -41,4 +42,4 @@ def _advice(links: Links) -> str | None:
         return None
     whole = bool((w == np.floor(w)).all())
     kind, name = ("counts", "negative_binomial") if whole else ("weights", "beta")
-    return f"{kind} with variance {ratio:,.0f} times the mean: {TRY} {name}"
+    return f"{kind} with variance {ratio:,.0f} times the mean: try --family {name}"

@@ -71,7 +71,8 @@ class Similarity(nn.Module):
     def exp_outer(self, product: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Return exp(g) and its derivative in the inner products, which may be overwritten.
 
-        Both are 0 where a product is -inf. None, the default, means autograd of :meth:`outer`, which is slower.
+        Both are 0 where a product is -inf. None, the default, means autograd of :meth:`outer`,
+        which is slower.
         """
         return None
 
