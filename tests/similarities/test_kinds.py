@@ -176,6 +176,19 @@ def test_gradients_of_coinciding_vectors_are_finite(name, dtype, scale):
         assert float(f.grad.abs().max()) < (1e-6 if dtype is torch.float64 else 0.05)
 
 
+@pytest.mark.parametrize("name", BIASED)
+def test_partner_slopes_are_derivatives_of_g(name):
+    """In the vector of an entity, which Euclidean similarity takes to be the partners' mean."""
+    similarity = build(name).double()
+    y = torch.from_numpy(np.random.default_rng(0).normal(size=(5, K)))
+    own = y.mean(0, keepdim=True).requires_grad_()
+    with torch.no_grad():
+        found = similarity.partner_slopes(y)
+    for j in range(5):
+        g = (similarity.query(own) * similarity.candidate(y[j : j + 1])).sum()
+        torch.testing.assert_close(found[j], torch.autograd.grad(g, own)[0][0])
+
+
 # -- sums over a graph ----------------------------------------------------------------------
 
 
