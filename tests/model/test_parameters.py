@@ -34,7 +34,7 @@ NAMES = {
         "difference",
         "euclidean",
         "hyperbolic",
-    ],  # fmt: skip
+    ],
     "family": ["poisson", "bernoulli", "negative_binomial", "beta"],
     "scheme": ["block", "paper"],
     "schedule": ["constant", "step", "cosine"],
