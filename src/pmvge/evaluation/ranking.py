@@ -48,6 +48,8 @@ def evaluate_links(
     similarity: Similarity = INNER,
     family: Family = POISSON,
     pair: Pair = ("", ""),
+    held_out_share: float | None = None,
+    log_alpha_all: float | None = None,
     k: int = 10,
     max_pairs: int = 10**8,
     seed: int = 0,
@@ -57,7 +59,11 @@ def evaluate_links(
     The metrics are over all pairs that are not in ``known``. ``roc_auc`` and ``average_precision``
     separate held-out links from all other pairs. ``recall@k`` and ``ndcg@k`` (gains are weights)
     are means over the queries that have held-out links. ``poisson_deviance`` (``deviance`` for
-    other families) is a mean over pairs, ``expected_over_observed`` a ratio of totals. ``links``,
+    other families) is a mean over pairs, ``expected_over_observed`` a ratio of totals.
+    ``held_out_score`` compares families: the log-probability of what is held out, in nats per
+    held-out link, if each link is held out whole with probability s = ``held_out_share``. A pair
+    scores log(s P(w)) if w > 0, else log(1 - s (1 - P(0))). It needs a share, and a family that
+    is a likelihood. ``links``,
     ``queries`` and ``pairs`` are the numbers of held-out links, of queries with held-out links
     and of pairs that were evaluated; ``observed`` is the held-out weight among them.
 
@@ -78,6 +84,9 @@ def evaluate_links(
     family, pair
         The likelihood family of the model, and the view pair, which a family that has parameters
         for each view pair needs.
+    held_out_share, log_alpha_all
+        The probability with which a link was held out, and log alpha of all links, held-out ones
+        included (by default ``log_alpha``), for ``held_out_score``.
     k
         Length of the ranked lists for recall and nDCG.
     max_pairs, seed
@@ -100,6 +109,8 @@ def evaluate_links(
         similarity=similarity,
         family=family,
         pair=pair,
+        held_out_share=held_out_share,
+        log_alpha_all=log_alpha_all,
         k=k,
         max_pairs=max_pairs,
         seed=seed,
@@ -124,6 +135,8 @@ def rank_links(
     similarity: Similarity = INNER,
     family: Family = POISSON,
     pair: Pair = ("", ""),
+    held_out_share: float | None = None,
+    log_alpha_all: float | None = None,
     k: int = 10,
     max_pairs: int = 10**8,
     seed: int = 0,
@@ -146,7 +159,11 @@ def rank_links(
         once=held_out.within and not sampled,
     )
     log_scale = log_alpha + math.log(exposure)
-    g, above, equal, at_zero, expected = _rank_links(evaluated, log_scale, family, pair)
+    score = None
+    if held_out_share is not None and family.is_likelihood:
+        log_all = log_alpha if log_alpha_all is None else log_alpha_all
+        score = _HeldOutScore(family, pair, held_out_share, log_all)
+    g, above, equal, at_zero, expected = _rank_links(evaluated, log_scale, family, pair, score)
     w = evaluated.truth.data
     share = 2 if evaluated.once else 1  # the first pass counts each pair in both orders
     n_pairs = evaluated.count()
@@ -165,6 +182,8 @@ def rank_links(
         family.deviance_name: (at_links - 2 * at_zero) / n_pairs,
         "expected_over_observed": expected / float(w.sum()),
     }
+    if score is not None:
+        results["held_out_score"] = score.per_link(w, g)
     return RankedLinks(results | ({"sampled_queries": len(rows)} if sampled else {}), ndcg)
 
 
@@ -253,8 +272,38 @@ def _draw(truth: sparse.csr_array, size: int, seed: int) -> NDArray[np.int64]:
     return np.sort(rows)
 
 
+class _HeldOutScore:
+    """The log-probability of what is held out, if links are held out with probability s."""
+
+    def __init__(self, family: Family, pair: Pair, share: float, log_alpha: float) -> None:
+        self.family, self.pair, self.share, self.log_alpha = family, pair, share, log_alpha
+        self.unlinked = 0.0
+
+    def add(self, g: torch.Tensor) -> None:
+        """Add the scores of pairs as if none had a held-out link; g = -inf adds nothing."""
+        with torch.no_grad():
+            self.unlinked += float(self._missing(g.double() + self.log_alpha).sum())
+
+    def per_link(self, w: Array, g: Array) -> float:
+        """Return the score per held-out link, from their weights and similarities."""
+        weights, eta = torch.from_numpy(w).double(), torch.from_numpy(g) + self.log_alpha
+        with torch.no_grad():
+            present = self.family.at_link(weights, eta, self.pair)
+            present = present + self.family.log_constant(weights, self.pair) + math.log(self.share)
+            at_links = float((present - self._missing(eta)).sum())
+        return (self.unlinked + at_links) / len(w)
+
+    def _missing(self, eta: torch.Tensor) -> torch.Tensor:
+        """Return log(1 - s (1 - P(0)))."""
+        return torch.log1p(self.share * torch.expm1(self.family.zero(eta, self.pair)))
+
+
 def _rank_links(
-    evaluated: _EvaluatedPairs, log_scale: float, family: Family, pair: Pair
+    evaluated: _EvaluatedPairs,
+    log_scale: float,
+    family: Family,
+    pair: Pair,
+    score: _HeldOutScore | None = None,
 ) -> tuple[Array, Array, Array, float, float]:
     r"""Return g, G and E of each held-out link, in float64, and the sums of zero and mu over J."""
     scores, higher, same, at_zero, expected = [], [], [], 0.0, 0.0
@@ -262,6 +311,8 @@ def _rank_links(
         with torch.no_grad():
             sums = family.sums(g.double().add_(log_scale), pair)
         at_zero, expected = at_zero + sums[0], expected + sums[1]
+        if score is not None:
+            score.add(g)
         truth = evaluated.truth[part]
         if truth.nnz == 0:
             continue

@@ -1,14 +1,19 @@
 """The likelihood of links given vectors: families, exact sums, alpha, and losses of batches."""
 
+from pmvge.likelihoods.advice import advise_families
 from pmvge.likelihoods.alpha import LogAlpha, TrainedGraph
 from pmvge.likelihoods.base import Family
+from pmvge.likelihoods.bernoulli import Bernoulli
+from pmvge.likelihoods.beta import Beta
 from pmvge.likelihoods.block import BlockObjective
+from pmvge.likelihoods.by_pair import FamilyByPair
 from pmvge.likelihoods.exact import (
     expected_weight,
     intensity,
     log_likelihood,
     profile_log_likelihood,
 )
+from pmvge.likelihoods.negative_binomial import NegativeBinomial
 from pmvge.likelihoods.objective import Loss, Objective
 from pmvge.likelihoods.pairs import PairObjective
 from pmvge.likelihoods.partition import (
@@ -22,6 +27,7 @@ from pmvge.likelihoods.registry import (
     FAMILIES,
     build_family,
     check_family,
+    check_family_names,
     family_name,
     register_family,
 )
@@ -31,17 +37,23 @@ __all__ = [
     "EXACT_TERMS",
     "FAMILIES",
     "POISSON",
+    "Bernoulli",
+    "Beta",
     "BlockObjective",
     "Family",
+    "FamilyByPair",
     "LogAlpha",
     "LogPartition",
     "Loss",
+    "NegativeBinomial",
     "Objective",
     "PairObjective",
     "Poisson",
     "TrainedGraph",
+    "advise_families",
     "build_family",
     "check_family",
+    "check_family_names",
     "expected_weight",
     "family_name",
     "graph_log_partitions",

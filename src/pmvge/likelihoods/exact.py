@@ -64,7 +64,7 @@ def log_likelihood(
     """
     callbacks = share_progress(_terms(graph.links), on_progress)
     return {
-        (a, b): family.log_likelihood(
+        (a, b): family.for_pair(a, b).log_likelihood(
             (a, b),
             links,
             Y[a],

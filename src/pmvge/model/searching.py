@@ -10,7 +10,6 @@ from scipy import sparse
 
 from pmvge.errors import InputError, short
 from pmvge.graph import Ids, as_input_ids, find_ids
-from pmvge.likelihoods import expected_weight
 from pmvge.model.embedding import Entities, find_entities
 from pmvge.model.fitted import Fitted
 from pmvge.progress import OnProgress
@@ -49,7 +48,9 @@ def search(
     names = fitted.ids[among] if candidates is None else np.arange(len(pool.positions))
     ids = names[positions]
     g = similarity.outer_array(product).astype(np.float64)
-    scores = g if by == "similarity" else expected_weight(g, log_alpha, fitted.family)
+    scores = (
+        g if by == "similarity" else fitted.family_of(view, among).expected_array(g + log_alpha)
+    )
     if (left_out := positions < 0).any():
         ids[left_out] = -1 if ids.dtype.kind in "iu" else ""
         scores[left_out] = np.nan

@@ -52,15 +52,15 @@ def calibration(
     sampled = np.zeros(n, dtype=bool)
     sampled[rows] = True
     log_scale = data.log_alpha + (np.log(data.exposure) if data.held_out is not None else 0.0)
-    # |<q, c>| <= |q| |c|, and outer is increasing: the range of g.
-    reach = float(np.linalg.norm(left, axis=1).max() * np.linalg.norm(right, axis=1).max()) + 1e-3
-    low, high = data.similarity.outer_array(np.array([-reach, reach])) + log_scale
-    width = (high - low) / FINE_BINS
+    chunks = np.array_split(rows, -(-len(rows) * m // PAIRS_PER_CHUNK))
+    ends = [(p.min(), p.max()) for p in (_products(left, right, chunk) for chunk in chunks)]
+    span = np.array([min(low for low, _ in ends), max(high for _, high in ends)])
+    low, high = data.similarity.outer_array(span) + log_scale  # outer is increasing
+    width = max(high - low, 1e-6) / FINE_BINS
     # Columns: pairs, sum of mu, of w, of w^2, links. The last row collects pairs to ignore.
     counts = np.zeros((FINE_BINS + 1, 5))
-    for chunk in np.array_split(rows, -(-len(rows) * m // PAIRS_PER_CHUNK)):
-        product = left[chunk].astype(np.float64) @ right.T.astype(np.float64)
-        log_mu = data.similarity.outer_array(product) + log_scale
+    for chunk in chunks:
+        log_mu = data.similarity.outer_array(_products(left, right, chunk)) + log_scale
         bins = np.clip((log_mu - low) / width, 0, FINE_BINS - 1).astype(np.int32)
         if data.training.within:  # count a pair of two sampled rows once
             bins[(chunk[:, None] >= np.arange(m)) & sampled] = FINE_BINS
@@ -145,6 +145,11 @@ def degrees(data: PairData, *, points: int = 200) -> list[Degrees]:
             values, share = values[keep], share[keep]
         curves.append(Degrees(view, values, share, len(degree) - len(linked), len(degree)))
     return curves
+
+
+def _products(left: Array, right: Array, rows: Array) -> Array:
+    """Return inner products (rows, m) in float64."""
+    return left[rows].astype(np.float64) @ right.T.astype(np.float64)
 
 
 def similarities(data: PairData, rng: np.random.Generator) -> dict[str, Array]:
