@@ -34,8 +34,6 @@ LINKS = UNIFORM = 512
 NODES = 20_000
 GOALS = {"paper 1433-3000-1000": 1.25, "small 128-256-64": 2.0}
 NETWORKS = {"paper 1433-3000-1000": (1433, 3000, 1000), "small 128-256-64": (128, 256, 64)}
-
-
 # A step of a similarity or family over a step with inner products and Poisson weights.
 SIMILARITY_GOALS = {
     "cosine": None,
@@ -65,7 +63,12 @@ def step_of(
     **options: object,
 ) -> Callable[[], None]:
     settings = PMvGE(
-        n_components=K, batch_size=LINKS, negative_rate=UNIFORM / LINKS, random_state=0
+        n_components=K,
+        batch_size=LINKS,
+        negative_rate=UNIFORM / LINKS,
+        schedule="constant",
+        weight_decay=0.0,
+        random_state=0,
     ).get_params()
     spec = EncoderSpec(
         kind="mlp",

@@ -79,7 +79,6 @@ class Figure2(Experiment):
             activation="relu",
             dropout=0.0,
             similarity=kind,
-            effects="none",
             batch_size=self.settings["batch_size"],
             max_steps=self.settings["max_steps"],
             learning_rate=self.settings["learning_rate"],

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pmvge.experiments.base import Experiment, Goal, Job, Result, Summary, Table
+from pmvge.experiments.paper_model import paper_model
 from pmvge.graph import Links, MultiViewGraph, hold_out_links
-from pmvge.model import PMvGE
 
 PAIR = ("left", "right")
 
@@ -87,15 +87,13 @@ class Outliers(Experiment):
         self, family: str, graph: MultiViewGraph, known: Links, held: Links, seed: int
     ) -> float:
         """Return the AUC of held-out links against pairs without any clean link."""
-        model = PMvGE(
+        model = paper_model(
             self.settings["n_components"],
             hidden_sizes=(64,),
             activation="relu",
             dropout=0.0,
             similarity="inner",
             family=family,
-            effects="none",
-            batch_size=512,
             max_steps=self.settings["max_steps"],
             learning_rate=self.settings["learning_rate"],
             schedule="cosine",

@@ -96,7 +96,6 @@ class StochasticBlockModel(Experiment):
             K,
             encoder="linear",
             similarity=similarity,
-            effects="none",
             standardize=False,
             batch_size=len(c) ** 2,  # all links and all pairs in every step
             max_steps=self.settings["max_steps"],

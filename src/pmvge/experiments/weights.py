@@ -22,9 +22,9 @@ from pmvge.datasets import load_lastfm, load_side_effects
 from pmvge.errors import choose
 from pmvge.evaluation import HeldOutShare, Popularity, evaluate_links
 from pmvge.experiments.base import Experiment, Goal, Job, Result, Summary, Table
+from pmvge.experiments.paper_model import paper_model
 from pmvge.graph import Links, MultiViewGraph, Pair
 from pmvge.likelihoods import POISSON, Family
-from pmvge.model import PMvGE
 from pmvge.similarities import INNER, Similarity
 
 ROWS = 256  # rows of pairs at once
@@ -103,12 +103,11 @@ class HeldOutWeights(Experiment):
     ) -> dict[str, float]:
         (pair,) = graph.links
         kept, held = self._hold_out(graph, split)
-        model = PMvGE(
+        model = paper_model(
             K,
             similarity="inner",
             family=family,
             effects="vector",
-            batch_size=512,
             max_steps=self.settings["max_steps"],
             learning_rate=rate,
             schedule="cosine",
