@@ -1,7 +1,8 @@
 """Write docs/results.md from a run of all experiments: `python docs/site/results.py results`.
 
-Run `pmvge reproduce all -o results` first. Figures are drawn by kaleido, which needs Chrome or
-Chromium.
+Run `pmvge reproduce all -o results` first. With names, `python docs/site/results.py results sbm
+wordnet`, the sections of these experiments are written and the others stay. Figures are drawn by
+kaleido, which needs Chrome or Chromium.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ INTRODUCTION = """\
 
 <!-- Written by docs/site/results.py from a run of all experiments. Do not edit this page. -->
 
-These are the results of the paper's experiments (sections 3, 5 and 6). To run them all:
+These are the results of the paper's experiments (sections 3, 5 and 6), and of comparisons of
+recommenders, similarities and families. To run them all:
 
 <!-- not run: it takes almost an hour and needs the data sets -->
 ```bash
@@ -46,15 +48,26 @@ python docs/site/results.py results
 """
 
 
-def main(results: Path) -> None:
-    """Write the page, and its figures next to it."""
+def main(results: Path, names: list[str]) -> None:
+    """Write the page, or the sections of some experiments, and figures next to it."""
+    page = DOCS / "results.md"
+    kept = read_sections(page.read_text(encoding="utf-8")) if names else {}
     parts = [INTRODUCTION]
     for name in ORDER:
         if name in WITHOUT_DATA:
             continue
+        if names and name not in names:
+            parts += [kept[name]] if name in kept else []
+            continue
         report = read_complete_report(name, results / name)
         parts.append(to_markdown(report, "##", write_figures(name, report)))
-    (DOCS / "results.md").write_text("\n".join(parts), encoding="utf-8")
+    page.write_text("\n".join(parts), encoding="utf-8")
+
+
+def read_sections(text: str) -> dict[str, str]:
+    """Return the sections of the page by the name of the experiment."""
+    parts = text.split("\n## ")[1:]
+    return {part.partition(":")[0]: f"## {part.rstrip()}\n" for part in parts}
 
 
 def read_complete_report(name: str, folder: Path) -> ExperimentReport:
@@ -84,4 +97,4 @@ def write_figures(name: str, report: ExperimentReport) -> list[str]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "results"))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "results"), sys.argv[2:])

@@ -1,4 +1,4 @@
-r"""Simulate graphs from a model, in one of the two ways of the paper's section 3.2.
+r"""Simulate graphs from a model; Poisson weights in one of the two ways of the paper's section 3.2.
 
 Either the weight of each pair is drawn, :math:`w_{ij} \sim \mathrm{Poisson}(\mu_{ij})`
 independently; or :math:`T \sim \mathrm{Poisson}(\sum\mu)` links are drawn, each the pair (i, j)
@@ -28,7 +28,8 @@ from pmvge.graph import (
     check_views,
     take,
 )
-from pmvge.likelihoods import intensity
+from pmvge.likelihoods import POISSON, Family, Poisson, intensity
+from pmvge.similarities import INNER, Similarity
 
 ROWS_PER_TILE = 1024  # rows of mu held at once
 MAX_INTENSITY = 1e15  # the largest mean of numpy's Poisson draws that is allowed
@@ -43,10 +44,14 @@ def simulate(
     rng: np.random.Generator,
     *,
     draw: Literal["pairs", "links"] = "pairs",
+    similarity: Similarity = INNER,
+    family: Family = POISSON,
 ) -> MultiViewGraph:
     r"""Draw a graph from the model with the given encoders and alpha.
 
     .. math:: w_{ij} \sim \mathrm{Poisson}(\alpha^{(d,e)} \exp\langle y_i, y_j\rangle)
+
+    or from another similarity or family.
 
     Parameters
     ----------
@@ -60,14 +65,18 @@ def simulate(
     rng
         Generator of the draws.
     draw
-        "pairs": draw the weight of every pair; "links": draw T links.
+        "pairs": draw the weight of every pair; "links": draw T links, for Poisson weights only.
+    similarity, family
+        The similarity of the encoders' outputs, and the distribution of weights, for instance
+        ``model.similarity_`` and ``model.family_``.
 
     Raises
     ------
     GraphError
         The views or pairs are not valid.
     ParameterError
-        An encoder is missing, alpha is negative, or an expected weight is too large to draw.
+        An encoder is missing, alpha is negative, an expected weight is too large to draw, the
+        family is a divergence, or links are drawn from another family than Poisson.
     """
     choose("draw", draw, ("pairs", "links"))
     sizes, features = check_views(views)
@@ -76,44 +85,72 @@ def simulate(
             raise ParameterError(
                 f"encoders: expected an encoder for every view, got none for {view!r}"
             )
-    Y = {view: _embed(encoders[view], features[view], n) for view, n in sizes.items()}
+    Y = {view: _embed(encoders[view], features[view], n, similarity) for view, n in sizes.items()}
     links = {}
     for a, b in check_pairs(alpha, sizes):
         if not isinstance(alpha[a, b], Real) or not 0 <= alpha[a, b] < np.inf:
             raise ParameterError(
                 f"alpha of ({a!r}, {b!r}): expected a finite number >= 0, got {alpha[a, b]!r}"
             )
-        mu = _Intensities(Y[a], Y[b], alpha[a, b], within=a == b)
+        own = family.for_pair(a, b)
+        _check_family(own, (a, b), draw)
+        mu = _Intensities(Y[a], Y[b], alpha[a, b], similarity.for_pair(a, b), within=a == b)
         if (largest := max(float(tile.max()) for _, tile in mu)) > MAX_INTENSITY:
             raise ParameterError(
                 f"({a!r}, {b!r}): expected intensities up to {MAX_INTENSITY:g}, got {largest:g}; "
                 "scale the outputs of the encoders down"
             )
-        rows, cols, w = _pair_by_pair(mu, rng) if draw == "pairs" else _link_by_link(mu, rng)
+        rows, cols, w = (
+            _pair_by_pair(mu, own, (a, b), rng) if draw == "pairs" else _link_by_link(mu, rng)
+        )
         links[a, b] = canonical(rows, cols, w, (sizes[a], sizes[b]), within=a == b)
     ids = {view: check_ids(view, None, n) for view, n in sizes.items()}
     return MultiViewGraph.trusted(sizes, features, ids, links, given_ids=())
 
 
-def _embed(encoder: Encoder, X: Features | None, n: int) -> NDArray[np.float64]:
+def _check_family(family: Family, pair: Pair, draw: str) -> None:
+    """Raise ParameterError if the family has no weights to draw, or none by links."""
+    if not family.is_likelihood:
+        raise ParameterError(
+            f"family of {pair!r}: expected a distribution, got the divergence "
+            f"{type(family).__name__}"
+        )
+    if draw == "links" and not isinstance(family, Poisson):
+        raise ParameterError(
+            f"draw='links': expected the Poisson family, got {type(family).__name__} for {pair!r}; "
+            "use draw='pairs'"
+        )
+
+
+def _embed(
+    encoder: Encoder, X: Features | None, n: int, similarity: Similarity
+) -> NDArray[np.float64]:
     rows = torch.arange(n) if X is None else take(X, slice(None), torch.device("cpu"))
     with torch.no_grad():
-        y = encoder(rows.to_dense() if isinstance(rows, SparseRows) else rows)
-    return y.double().numpy()
+        y: torch.Tensor = similarity(
+            encoder(rows.to_dense() if isinstance(rows, SparseRows) else rows)
+        )
+        return y.double().numpy()
 
 
 class _Intensities:
     """The expected weights mu of one view pair, tile by tile; 0 where there is no pair term."""
 
     def __init__(
-        self, Y: NDArray[np.float64], Y_other: NDArray[np.float64], alpha: float, within: bool
+        self,
+        Y: NDArray[np.float64],
+        Y_other: NDArray[np.float64],
+        alpha: float,
+        similarity: Similarity,
+        within: bool,
     ) -> None:
-        self.Y, self.Y_other, self.within = Y, Y_other, within
+        self.Y, self.Y_other, self.similarity, self.within = Y, Y_other, similarity, within
         self.log_alpha = math.log(alpha) if alpha > 0 else -math.inf
 
     def rows(self, start: int) -> NDArray[np.float64]:
         """Return the tile that begins at row ``start``."""
-        mu = intensity(self.Y[start : start + ROWS_PER_TILE], self.Y_other, self.log_alpha)
+        Y = self.Y[start : start + ROWS_PER_TILE]
+        mu = intensity(Y, self.Y_other, self.log_alpha, similarity=self.similarity)
         return np.triu(mu, k=start + 1) if self.within else mu
 
     def __iter__(self) -> Iterator[tuple[int, NDArray[np.float64]]]:
@@ -121,10 +158,11 @@ class _Intensities:
             yield start, self.rows(start)
 
 
-def _pair_by_pair(mu: _Intensities, rng: np.random.Generator) -> Drawn:
+def _pair_by_pair(mu: _Intensities, family: Family, pair: Pair, rng: np.random.Generator) -> Drawn:
     rows, cols, weights = [], [], []
     for start, tile in mu:
-        w = rng.poisson(tile)
+        with np.errstate(divide="ignore"):
+            w = family.sample(np.log(tile), pair, rng)
         i, j = np.nonzero(w)
         rows.append(i + start)
         cols.append(j)

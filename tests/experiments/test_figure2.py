@@ -63,12 +63,9 @@ class ShiftedModel:
     def __init__(self, log_alpha, constant):
         self.log_alpha, self.constant = log_alpha, constant
 
-    def embed(self, view, X):
-        vectors = similarity(X, np.array(ShiftedModel.frame))
-        return np.column_stack([vectors, np.full(len(X), math.sqrt(self.constant))])
-
-    def log_alpha_of(self, a, b):
-        return self.log_alpha
+    def intensity(self, view, X, other, Z):
+        left, right = (similarity(part, np.array(ShiftedModel.frame)) for part in (X, Z))
+        return np.exp(left @ right.T + self.constant + self.log_alpha)
 
     # f* of each row lies on one axis, so the cosines with them are the unit vector of f*(x).
     frame = (

@@ -106,7 +106,13 @@ def test_densities_are_weight_over_pairs():
 @pytest.fixture(scope="module")
 def blocks():
     experiment = small(
-        StochasticBlockModel, "sbm", n_blocks=4, block_size=25, dimensions=[1, 3], max_steps=300
+        StochasticBlockModel,
+        "sbm",
+        n_blocks=4,
+        block_size=25,
+        dimensions=[1, 3, 6],
+        similarities=["inner", "weighted", "difference"],
+        max_steps=300,
     )
     return experiment, {job: experiment.run(job) for job in experiment.jobs()}
 
@@ -118,23 +124,31 @@ def test_one_view_per_block_is_the_block_model(blocks):
 
 def test_one_hot_memberships_need_enough_dimensions_and_dense_blocks(blocks):
     for job, result in blocks[1].items():
-        few, enough = result["own"]
+        few, enough, _ = result["own"]["inner"]
         assert few > 0.2
         # C - 1 dimensions represent all positive semi-definite contrasts of C blocks.
         assert enough < 1e-3 if job.row == WITHIN else enough > 0.3
-        assert (result["truth"][1] < 0.2) == (job.row == WITHIN)
+        assert (result["truth"]["inner"][1] < 0.2) == (job.row == WITHIN)
+
+
+def test_weighted_and_difference_represent_any_blocks(blocks):
+    for result in blocks[1].values():
+        assert result["own"]["weighted"][1] < 0.02  # C - 1 dimensions of any sign
+        assert result["own"]["difference"][2] < 0.02  # C - 1 of each sign
 
 
 def test_the_summary_of_the_block_model(blocks):
     experiment, results = blocks
     summary = experiment.summarize(results)
-    assert len(summary.tables[0].rows) == 6
-    assert [goal.met for goal in summary.goals] == [True] * 3
-    far = {job: {**r, "own": [1.0, 0.5], "views": 0.1} for job, r in results.items()}
+    assert len(summary.tables[0].rows) == 20
+    assert [goal.met for goal in summary.goals][:3] == [True] * 3
+    assert len(summary.goals) == 5
+    worse = {kind: [1.0, 0.5, 0.5] for kind in ("inner", "weighted", "difference")}
+    far = {job: {**r, "own": worse, "truth": worse, "views": 0.1} for job, r in results.items()}
     assert not any(goal.met for goal in experiment.summarize(far).goals)
     assert not experiment.summarize({}).plots
     job = Job(BETWEEN, "0")
-    assert len(experiment.summarize({job: results[job]}).tables[0].rows) == 3
+    assert len(experiment.summarize({job: results[job]}).tables[0].rows) == 10
     json.dumps(list(results.values()))
 
 

@@ -1,4 +1,7 @@
-"""Families with only ``zero`` and ``at_link``, against double loops and scipy's optimizers."""
+"""Families against double loops and scipy's optimizers.
+
+Three have only ``zero`` and ``at_link``; Bernoulli and negative binomial have sums of their own.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,10 @@ from pmvge.distributed import SINGLE_PROCESS, Shards
 from pmvge.evaluation import evaluate_links
 from pmvge.likelihoods import (
     POISSON,
+    Bernoulli,
     BlockObjective,
     Family,
+    NegativeBinomial,
     TrainedGraph,
     expected_weight,
     intensity,
@@ -66,6 +71,14 @@ class Dispersed(Family):
         return constant + r * (r.log() - log_total) + w * (eta - log_total)
 
 
+def negative_binomial(pairs=()):
+    """The package's family, with another dispersion for each view pair."""
+    family = NegativeBinomial(pairs)
+    with torch.no_grad():
+        family.theta.copy_(torch.linspace(-0.05, 0.1, len(family.pairs)))
+    return family
+
+
 class PlainPoisson(Family):
     """The Poisson family without its closed forms."""
 
@@ -81,11 +94,14 @@ class PlainPoisson(Family):
 def log_probability(family, pair, w, eta):
     """The families again, for one weight and in plain Python."""
     mu = math.exp(eta)
-    if isinstance(family, Linked):
+    if isinstance(family, Linked | Bernoulli):
         return -mu if w == 0 else math.log(1 - math.exp(-mu))
     if isinstance(family, PlainPoisson):
         return w * eta - mu
-    r = math.exp(float(family.log_size.detach()[family.pairs.index(pair)]))
+    if isinstance(family, NegativeBinomial):
+        r = math.exp(10 * float(family.theta.detach()[family.pairs.index(pair)]))
+    else:
+        r = math.exp(float(family.log_size.detach()[family.pairs.index(pair)]))
     log_choose = special.gammaln(w + r) - special.gammaln(r)
     return log_choose + r * math.log(r / (r + mu)) + w * math.log(mu / (r + mu))
 
@@ -98,7 +114,14 @@ PAIRS = {
     "all of both views": ("c", "d"),
 }
 SIZES = {"a": 30, "b": 25, "c": 6, "d": 5}
-FAMILIES = {"linked": Linked, "dispersed": Dispersed, "poisson": PlainPoisson}
+FAMILIES = {
+    "linked": Linked,
+    "dispersed": Dispersed,
+    "poisson": PlainPoisson,
+    "bernoulli": Bernoulli,
+    "negative_binomial": negative_binomial,
+}
+BINARY = ("linked", "bernoulli")
 families = pytest.mark.parametrize("name", FAMILIES)
 pairs = pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
 
@@ -108,7 +131,7 @@ def graph_of(name, *pairs, seed=0, rate=0.3):
     links = {}
     for a, b in pairs:
         W = rng.poisson(rate, (SIZES[a], SIZES[b])).astype(float)
-        W = np.minimum(W, 1) if name == "linked" else 2 * W
+        W = np.minimum(W, 1) if name in BINARY else 2 * W
         links[a, b] = np.triu(W, 1) if a == b else W
     return MultiViewGraph(SIZES, links)
 
@@ -466,7 +489,7 @@ def test_expected_weights_are_those_of_the_family():
 def test_deviance_is_twice_the_loss_against_the_saturated_model(name):
     family = FAMILIES[name]((("a", "b"),))
     eta = torch.linspace(-4, 3, 8, dtype=torch.float64)
-    weights = torch.tensor([0.0, 1.0] if name == "linked" else [0.0, 1.0, 2.0, 7.0]).double()
+    weights = torch.tensor([0.0, 1.0] if name in BINARY else [0.0, 1.0, 2.0, 7.0]).double()
     for w in weights.tolist():
         saturated = 0.0
         if w:

@@ -26,8 +26,16 @@ POSITIVE = ["negative_rate", "tau", "max_epochs", "learning_rate", "decay_factor
 FROM_ZERO = ["weight_decay", "checkpoint_seconds"]
 FLAGS = ["batch_norm", "standardize", "progress"]
 NAMES = {
-    "similarity": ["inner", "cosine"],
-    "family": ["poisson"],
+    "similarity": [
+        "inner",
+        "cosine",
+        "shifted",
+        "weighted",
+        "difference",
+        "euclidean",
+        "hyperbolic",
+    ],
+    "family": ["poisson", "bernoulli", "negative_binomial", "beta"],
     "scheme": ["block", "paper"],
     "schedule": ["constant", "step", "cosine"],
     "precision": ["float32", "bfloat16"],

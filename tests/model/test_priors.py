@@ -145,7 +145,14 @@ def test_one_update_against_loops(monkeypatch):
     weight = effects.weight.detach().double().numpy()
     drawn = np.random.default_rng(0)
     update = priors.PriorUpdate(
-        network, graph, ["user"], drawn, torch.device("cpu"), SINGLE_PROCESS, "weight", 10**9
+        network,
+        graph,
+        ["user"],
+        drawn,
+        torch.device("cpu"),
+        SINGLE_PROCESS,
+        dict.fromkeys(graph.links, "weight"),
+        10**9,
     )
     update(priors.EVERY)
     partners = update.views["user"].partners[0][1].numpy()

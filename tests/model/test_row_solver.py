@@ -13,7 +13,16 @@ from scipy import optimize, special
 from pmvge.likelihoods import Family, Poisson
 from pmvge.model import row_solver
 from pmvge.model.row_solver import RowLikelihood, Rows, maximize
-from pmvge.similarities import Cosine, Inner, Similarity, WithBiases
+from pmvge.similarities import (
+    Cosine,
+    Difference,
+    Euclidean,
+    Inner,
+    Shifted,
+    Similarity,
+    Weighted,
+    WithBiases,
+)
 
 N, M, K = 6, 30, 3
 PAIR = ("a", "b")
@@ -50,7 +59,15 @@ class Compressed(Similarity):
 
 
 FAMILIES = {"poisson": Poisson, "linked": Linked, "dispersed": Dispersed}
-SIMILARITIES = {"inner": Inner, "cosine": Cosine, "compressed": Compressed}
+SIMILARITIES = {
+    "inner": Inner,
+    "cosine": Cosine,
+    "shifted": Shifted,
+    "weighted": Weighted,
+    "difference": Difference,
+    "euclidean": Euclidean,
+    "compressed": Compressed,
+}
 
 
 def problem(
@@ -62,7 +79,9 @@ def problem(
     precision=PRECISION,
 ):
     rng = np.random.default_rng(0)
-    base = SIMILARITIES[similarity]().double().requires_grad_(False)
+    base = SIMILARITIES[similarity](K).double().requires_grad_(False)
+    if similarity == "weighted":
+        base.theta.copy_(torch.tensor([0.1, -0.05, 0.2]))
     compared = WithBiases(base, K, {"a": [PAIR], "b": [PAIR]}).for_pair(*PAIR)
     W = rng.poisson(0.4, size=(N, M)).astype(float)
     W = np.minimum(W, 1) if family == "linked" else W * (1 + (W > 1))
@@ -164,8 +183,8 @@ def differentiable(rows, theta):
     part = rows.likelihoods[0]
     e, b = theta[:, :K], theta[:, K:]
     y = rows.similarity.from_effects(e) if rows.featureless else rows.similarity(rows.f, e)
-    C = part.candidates
-    product = y @ C[:, :K].T + rows.bias + b + C[:, -1]
+    C = part.candidates  # with the two coordinates of biases at the end
+    product = rows.similarity.query(y) @ C[:, :-2].T + rows.bias + b + C[:, -1]
     eta = LOG_ALPHA + rows.similarity.outer(product)
     w = part.weights
     fit = (w * eta).sum(1) - w.sum(1) * eta.logsumexp(1)

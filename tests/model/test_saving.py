@@ -514,7 +514,7 @@ def set_to(value, *path):
         (set_to([2**40] * 2, "views", "a", "row_shape"), "fewer than 2.63 columns"),
         (lambda m: m["views"].update({"\ud800": m["views"]["t"]}), "view's name in Unicode"),
         (set_to("gone", "family"), "register_family before load: unknown family 'gone'"),
-        (set_to(None, "family"), "family: expected a string, got None"),
+        (set_to(None, "family"), "family: expected a string or an object, got None"),
         (
             set_to("gone", "similarity"),
             "register_similarity before load: unknown similarity 'gone'",

@@ -31,7 +31,7 @@ def outputs(view, n, seed=0):
     return torch.from_numpy(np.random.default_rng([seed, ord(view)]).normal(size=(n, WIDTH[view])))
 
 
-@pytest.mark.parametrize("similarity", [build_similarity("inner"), Twisted()])
+@pytest.mark.parametrize("similarity", [build_similarity("inner", K), Twisted()])
 @pytest.mark.parametrize("pair", COLUMN)
 def test_biases_are_added_to_the_inner_product(pair, similarity):
     left, right = outputs(pair[0], 5), outputs(pair[1], 4, seed=1)
@@ -50,7 +50,7 @@ def test_biases_are_added_to_the_inner_product(pair, similarity):
 
 def test_the_other_order_of_a_pair_has_the_same_similarities():
     left, right = outputs("a", 5), outputs("b", 4)
-    similarity = WithBiases(build_similarity("inner"), K, PAIRS)
+    similarity = WithBiases(build_similarity("inner", K), K, PAIRS)
     there, back = similarity.for_pair("a", "b"), similarity.for_pair("b", "a")
     g = there.query(left) @ there.candidate(right).T
     torch.testing.assert_close(back.query(right) @ back.candidate(left).T, g.T)
@@ -58,14 +58,14 @@ def test_the_other_order_of_a_pair_has_the_same_similarities():
 
 def test_within_a_view_biased_similarities_are_symmetric():
     y = outputs("a", 6)
-    similarity = WithBiases(build_similarity("inner"), K, PAIRS).for_pair("a", "a")
+    similarity = WithBiases(build_similarity("inner", K), K, PAIRS).for_pair("a", "a")
     g = similarity.query(y) @ similarity.candidate(y).T
     torch.testing.assert_close(g, g.T)
 
 
 def test_a_pair_without_biases_has_no_more_coordinates():
     y = outputs("b", 4)
-    similarity = WithBiases(build_similarity("inner"), K, PAIRS).for_pair("b", "c")
+    similarity = WithBiases(build_similarity("inner", K), K, PAIRS).for_pair("b", "c")
     assert torch.equal(similarity.query(y), y[:, :K])
     assert torch.equal(similarity.candidate(y), y[:, :K])
 
@@ -74,13 +74,13 @@ def test_a_pair_without_biases_has_no_more_coordinates():
 
 
 def test_effects_are_added_to_the_vectors_of_inner_similarity():
-    similarity, f, e = build_similarity("inner"), torch.randn(4, K), torch.randn(4, K)
+    similarity, f, e = build_similarity("inner", K), torch.randn(4, K), torch.randn(4, K)
     assert torch.equal(similarity(f, e), f + e)
     assert torch.equal(similarity.from_effects(e), e)
 
 
 def test_effects_of_cosine_similarity_are_relative_to_unit_vectors():
-    similarity = build_similarity("cosine")
+    similarity = build_similarity("cosine", K)
     s = float(torch.exp(10 * similarity.theta.detach()))
     f, e = torch.randn(4, K), torch.randn(4, K)
     found = similarity(f, e).detach().numpy()
@@ -92,7 +92,7 @@ def test_effects_of_cosine_similarity_are_relative_to_unit_vectors():
 
 
 def test_effects_alone_give_cosine_vectors_of_bounded_length():
-    similarity = build_similarity("cosine")
+    similarity = build_similarity("cosine", K)
     s = float(torch.exp(10 * similarity.theta.detach()))
     direction = torch.tensor([[0.6, 0.0, -0.8]])
     for length in (0.0, 1e-3, 0.5, 3.0, 1e4):
@@ -106,7 +106,7 @@ def test_effects_alone_give_cosine_vectors_of_bounded_length():
 @pytest.mark.parametrize("name", ["inner", "cosine"])
 def test_the_scale_of_effects_is_that_of_changes_of_direction(name, featureless):
     """Finite differences across e, where f / |f| and e are orthogonal or f is absent."""
-    similarity, K = build_similarity(name), 8
+    similarity, K = build_similarity(name, 8), 8
     f = torch.zeros(1, K, dtype=torch.float64)
     f[0, 0] = 2.0
     e, step = torch.zeros_like(f), torch.zeros_like(f)

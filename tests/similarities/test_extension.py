@@ -28,11 +28,11 @@ from pmvge.similarities import (
 )
 
 
-class Weighted(Similarity):
+class Tilted(Similarity):
     """g = <lambda * y, y'> with learned weights of the coordinates, which may be negative."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, n_components) -> None:
+        super().__init__(n_components)
         self.weight = nn.Parameter(torch.tensor([1.0, -0.5, 2.0]))
 
     def query(self, y):
@@ -48,7 +48,7 @@ class Compressed(Similarity):
         return 2 * torch.asinh(product)
 
 
-TOYS = {"weighted": Weighted, "compressed": Compressed}
+TOYS = {"tilted": Tilted, "compressed": Compressed}
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +61,7 @@ def registered(monkeypatch):
 
 def g_of(similarity, y, y_other):
     """Return g of one pair by the definition, in plain Python."""
-    if isinstance(similarity, Weighted):
+    if isinstance(similarity, Tilted):
         weight = similarity.weight.detach().double().numpy()
         return sum(w * a * b for w, a, b in zip(weight, y, y_other, strict=True))
     product = sum(a * b for a, b in zip(y, y_other, strict=True))
@@ -92,7 +92,7 @@ def pair_terms(pair, sizes):
 
 @pytest.mark.parametrize("name", TOYS)
 def test_exact_sums_are_those_of_a_double_loop(name, graph, vectors):
-    similarity = build_similarity(name)
+    similarity = build_similarity(name, 3)
     Y = vectors
     log_alpha = {("a", "b"): -1.0, ("a", "a"): -2.0}
     found = log_likelihood(graph, Y, log_alpha, similarity=similarity)
@@ -115,7 +115,7 @@ def test_exact_sums_are_those_of_a_double_loop(name, graph, vectors):
 @pytest.mark.parametrize("name", TOYS)
 @pytest.mark.parametrize("pair", [("a", "b"), ("a", "a")])
 def test_sampled_blocks_estimate_the_exact_sum(name, pair, graph, vectors):
-    similarity = build_similarity(name)
+    similarity = build_similarity(name, 3)
     alone = graph.with_links({pair: graph.links[pair]})
     sampler = BlockSampler(alone, n_links=6, n_uniform=6, rng=np.random.default_rng(0))
     Y, other = vectors[pair[0]], vectors[pair[1]]
@@ -127,7 +127,7 @@ def test_sampled_blocks_estimate_the_exact_sum(name, pair, graph, vectors):
 
 @pytest.mark.parametrize("name", TOYS)
 def test_the_objective_of_a_whole_graph_is_the_profile_likelihood(name, graph, vectors):
-    similarity = build_similarity(name)
+    similarity = build_similarity(name, 3)
     objective = BlockObjective(graph, similarity)
     sampler = BlockSampler(graph, n_links=1000, n_uniform=1000, rng=np.random.default_rng(0))
     exact = profile_log_likelihood(graph, vectors, similarity=similarity)
@@ -195,26 +195,26 @@ def test_fit_search_evaluate_save_load_and_report(name, scheme, graph, tmp_path)
 
 def test_an_unknown_similarity_lists_the_known_ones(graph):
     with pytest.raises(
-        ParameterError, match="expected one of 'auto', 'inner', 'cosine', 'weighted'"
+        ParameterError, match=r"expected one of 'auto', 'inner', 'cosine', .*'tilted'"
     ):
-        PMvGE(similarity="weigthed").fit(graph)
+        PMvGE(similarity="tiltd").fit(graph)
 
 
 def test_a_name_is_taken_once():
-    register_similarity("weighted", Weighted)  # again: no change
+    register_similarity("tilted", Tilted)  # again: no change
     with pytest.raises(ParameterError, match="'inner': the name is taken by Inner"):
-        register_similarity("inner", Weighted)
+        register_similarity("inner", Tilted)
     with pytest.raises(ParameterError, match="expected a subclass of Similarity"):
         register_similarity("linear", nn.Linear)
     for name in ("", 3):
         with pytest.raises(ParameterError, match=f"expected a name .* got {name!r}"):
-            register_similarity(name, Weighted)
+            register_similarity(name, Tilted)
 
 
 def test_a_registered_name_can_be_built(monkeypatch):
-    monkeypatch.delitem(SIMILARITIES, "weighted")
-    register_similarity("weighted", Weighted)
-    assert type(build_similarity("weighted")) is Weighted
+    monkeypatch.delitem(SIMILARITIES, "tilted")
+    register_similarity("tilted", Tilted)
+    assert type(build_similarity("tilted", 3)) is Tilted
 
 
 def test_a_similarity_without_a_name_cannot_be_saved():
@@ -258,4 +258,4 @@ def test_a_broken_contract_is_an_error_before_training(broken, message, monkeypa
 
 @pytest.mark.parametrize("name", ["inner", "cosine", *TOYS])
 def test_registered_similarities_keep_the_contract(name):
-    check_similarity(build_similarity(name), 3)
+    check_similarity(build_similarity(name, 3), 3)

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.encoders import MultiViewEncoder, choose_encoders, schemas_of
 from pmvge.errors import ParameterError
-from pmvge.similarities import SIMILARITIES, Cosine, Inner, build_similarity
+from pmvge.similarities import Cosine, Inner, build_similarity
 from pmvge.similarities.cosine import INITIAL_SCALE
 
 # Not near 0, where a direction is undefined, nor near the limits of float32.
@@ -81,8 +81,8 @@ def test_cosine_of_a_zero_vector_and_its_gradient_are_finite():
 
 
 def test_an_unknown_similarity_is_refused():
-    with pytest.raises(ParameterError, match="'inner', 'cosine'; did you mean 'cosine'"):
-        build_similarity("cosinus")
+    with pytest.raises(ParameterError, match=r"'inner', 'cosine', .*; did you mean 'cosine'"):
+        build_similarity("cosinus", 3)
 
 
 @pytest.mark.parametrize(("name", "n_learned"), [("inner", 0), ("cosine", 1)])
@@ -97,7 +97,7 @@ def test_cosine_learns_one_scale_for_all_views(graph, name, n_learned):
     assert sum(p.numel() for p in network.similarity.parameters()) == n_learned
 
 
-@pytest.mark.parametrize("name", SIMILARITIES)
+@pytest.mark.parametrize("name", ["inner", "cosine"])
 def test_inner_products_of_embeddings_are_the_models_g(graph, name):
     model = fitted(graph, name)
     Y = {view: model.embeddings_[view].astype(np.float64) for view in "abc"}

@@ -9,7 +9,7 @@ import optuna
 import pytest
 
 from pmvge import MultiViewGraph, PMvGE
-from pmvge.errors import DivergedError, InputError, StorageError
+from pmvge.errors import DivergedError, GraphError, InputError, ParameterError, StorageError
 from pmvge.graph import hold_out_links
 from pmvge.tuning import SEARCHED, tune
 from pmvge.tuning import search as tuning_search
@@ -343,3 +343,37 @@ def test_optuna_is_silenced_and_its_log_level_restored(search, capfd):
 @pytest.mark.parametrize("seed", [0, 2**62])
 def test_large_seeds_are_accepted(search, seed):
     assert search(1, seed=seed)[0].trials == 1
+
+
+# -- families and effects -----------------------------------------------------------------------
+
+
+def test_families_and_effects_are_compared_by_the_held_out_score(search, parts):
+    options = {"families": ["bernoulli", "negative_binomial"], "effects": ["vector", "bias"]}
+    found, finished = search(4, **options)
+    first = finished[0].settings
+    assert (first["family"], first["effects"]) == ("bernoulli", "vector")  # no default among them
+    assert {trial.settings["family"] for trial in finished} <= set(options["families"])
+    for trial in finished:
+        settings = {**FIXED, **trial.settings, "scheme": "block"}
+        assert "scheme" not in trial.settings
+        model = PMvGE(**settings, random_state=0, progress=False).fit(*parts)
+        assert trial.gain == model.evaluate()["overall"]["held_out_score"]
+    assert found.gain == max(trial.gain for trial in finished)
+    assert found.settings["scheme"] == "block"
+
+
+def test_a_study_of_other_families_is_refused(search):
+    search(1, families=["poisson"])
+    with pytest.raises(StorageError, match="other data or other settings"):
+        search(2, families=["poisson", "bernoulli"])
+
+
+def test_families_that_cannot_be_compared_are_errors(search):
+    with pytest.raises(ParameterError, match="expected families with a likelihood, got 'beta'"):
+        search(1, families=["poisson", "beta"])
+    with pytest.raises(ParameterError, match="unknown effects 'many'"):
+        search(1, effects=["many"])
+    heavy = MultiViewGraph({"a": 4, "b": 4}, {("a", "b"): ([0, 1, 2], [0, 1, 2], [1.0, 2.0, 3.0])})
+    with pytest.raises(GraphError, match="family 'bernoulli': expected weights of 1"):
+        search(1, graphs=(heavy, heavy), families=["bernoulli"])

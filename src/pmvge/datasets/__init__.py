@@ -7,7 +7,9 @@ from pmvge.datasets.downloads import data_folder, download
 from pmvge.datasets.lastfm import LinkSplit, load_lastfm, load_lastfm_split
 from pmvge.datasets.movielens import load_movielens
 from pmvge.datasets.registry import DATASETS, Archive, Dataset
+from pmvge.datasets.side_effects import load_side_effects
 from pmvge.datasets.vectors import load_vectors
+from pmvge.datasets.wordnet import load_wordnet
 
 __all__ = [
     "DATASETS",
@@ -28,5 +30,7 @@ __all__ = [
     "load_lastfm",
     "load_lastfm_split",
     "load_movielens",
+    "load_side_effects",
     "load_vectors",
+    "load_wordnet",
 ]

@@ -93,7 +93,7 @@ def choose_effects(
     """Return the kind of effects of every view, from the ``effects`` parameter of an estimator.
 
     ``views`` says which views have links; others have no effects. "auto" is "vector", and "none"
-    for views in ``fixed``, whose vectors the user has given. Raise ParameterError for an unknown
+    for views in ``fixed``, whose vectors cannot have effects. Raise ParameterError for an unknown
     view or kind.
     """
     given = effects if isinstance(effects, Mapping) else dict.fromkeys(views, effects)

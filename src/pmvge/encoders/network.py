@@ -11,7 +11,7 @@ from torch import nn
 
 from pmvge.encoders.choices import Choice
 from pmvge.encoders.effects import Effects, Zero
-from pmvge.encoders.modules import MLP, Identity, build_encoder
+from pmvge.encoders.modules import MLP, Identity, Lookup, build_encoder
 from pmvge.encoders.schemas import ViewSchema
 from pmvge.encoders.specs import EncoderSpec
 from pmvge.errors import ParameterError, choose
@@ -37,13 +37,16 @@ class MultiViewEncoder(nn.Module):
         pairs: Sequence[Pair] = (),
     ) -> None:
         super().__init__()
-        kinds = effects or {}
+        kinds = dict.fromkeys(schemas, "none") | dict(effects or {})
+        compared = build_similarity(similarity, n_out)
+        _check_biases(similarity, compared, kinds)
         self.n_components = n_out
         # The view pairs of the biases of each view, in the order of its outputs.
         self.bias_pairs = {
-            view: [pair for pair in pairs if view in pair]
+            view: own
             for view, kind in kinds.items()
-            if kind != "none"
+            if (kind != "none" or compared.always_biased)
+            and (own := [pair for pair in pairs if view in pair])
         }
         # Modules that were passed in stay unchanged. One deep copy of all keeps what they share.
         modules = copy.deepcopy({v: c for v, c in choices.items() if isinstance(c, nn.Module)})
@@ -55,7 +58,7 @@ class MultiViewEncoder(nn.Module):
                 self._position[view] = self._position[owner]
                 continue
             choice, schema = choices[view], schemas[view]
-            if schema.row_shape is None and kinds.get(view) == "vector" and _is_lookup(choice):
+            if schema.row_shape is None and kinds[view] == "vector" and _is_lookup(choice):
                 encoder: nn.Module = Zero(n_out)
             elif isinstance(choice, EncoderSpec):
                 encoder = build_encoder(
@@ -64,13 +67,13 @@ class MultiViewEncoder(nn.Module):
                     n_rows=schema.n,
                     row_shape=schema.row_shape,
                     sparse=schema.sparse,
-                    n_out=n_out + (self.n_biases(view) if _has_extra(view, choices) else 0),
+                    n_out=n_out + (self.n_biases(view) if _has_extra(view, choices, kinds) else 0),
                 )
             else:
                 encoder = modules[view]
             self._position[view] = len(self.encoders)
             self.encoders.append(encoder)
-        self.similarity: Similarity = build_similarity(similarity)
+        self.similarity: Similarity = compared
         self.family: Any = family  # a likelihoods.Family: a layer above this one
         self._add_effects(choices, schemas, kinds, n_out)
 
@@ -84,37 +87,48 @@ class MultiViewEncoder(nn.Module):
         """Add the effects of entities, and heads u(f) where the encoder has no outputs for u."""
         self._effects: dict[str, int] = {}
         self._heads: dict[str, int] = {}
+        self._shifts: dict[str, str] = {}
         self._featureless: set[str] = set()
+        self._extra: set[str] = set()  # views whose encoder has outputs for u
         self.effects, self.heads = nn.ModuleList(), nn.ModuleList()
         for view, schema in schemas.items():
             count = self.n_biases(view)
             if not count:
                 continue
-            featureless, vector = schema.row_shape is None, kinds[view] == "vector"
-            self._featureless |= {view} if featureless else set()
-            self._effects[view] = len(self.effects)
-            module = Effects(schema.n, n_out if vector else 0, count, featureless=featureless)
-            self.effects.append(module)
-            if not featureless and not _has_extra(view, choices):
+            featureless, extra = schema.row_shape is None, _has_extra(view, choices, kinds)
+            if extra:
+                self._extra.add(view)
+            elif not featureless:
                 self._heads[view] = len(self.heads)
                 self.heads.append(nn.Linear(n_out, count))
-            if not featureless:
+            if not featureless or extra:
                 self._zero_biases(view)
-                module.prior[0] = self.similarity.effect_sigma
+            if kinds[view] != "none":
+                vector = n_out if kinds[view] == "vector" else 0
+                self._featureless |= {view} if featureless else set()
+                self._effects[view] = len(self.effects)
+                module = Effects(schema.n, vector, count, featureless=featureless)
+                if not featureless:
+                    module.prior[0] = self.similarity.effect_sigma
+                self.effects.append(module)
             # Centres the biases, so that log alpha has the constant.
-            self.register_buffer(f"shift_{self._effects[view]}", torch.zeros(count))
+            self._shifts[view] = f"shift_{len(self._shifts)}"
+            self.register_buffer(self._shifts[view], torch.zeros(count))
 
     def _zero_biases(self, view: str) -> None:
         """Set the weights of u to 0: noise in u(x) would be the bias of every new entity."""
-        layer: Any = self.heads[self._heads[view]] if view in self._heads else None
-        if layer is None:
-            layer = [m for m in self.encoder_of(view).modules() if isinstance(m, nn.Linear)][-1]
-            weight, bias = layer.weight[:, self.n_components :], layer.bias[self.n_components :]
+        K, encoder = self.n_components, self.encoder_of(view)
+        if view in self._heads:
+            layer: Any = self.heads[self._heads[view]]
+            weights = [layer.weight, layer.bias]
+        elif isinstance(encoder, Lookup):
+            weights = [encoder.weight[:, K:]]
         else:
-            weight, bias = layer.weight, layer.bias
+            layer = [m for m in encoder.modules() if isinstance(m, nn.Linear)][-1]
+            weights = [layer.weight[:, K:], layer.bias[K:]]
         with torch.no_grad():
-            weight.zero_()
-            bias.zero_()
+            for weight in weights:
+                weight.zero_()
 
     @property
     def views(self) -> tuple[str, ...]:
@@ -154,7 +168,7 @@ class MultiViewEncoder(nn.Module):
 
     def centre(self, view: str, mean: torch.Tensor) -> None:
         """Subtract ``mean`` (P,) from the biases of a view's entities."""
-        shift = getattr(self, f"shift_{self._effects[view]}")
+        shift = getattr(self, self._shifts[view])
         shift += mean.to(shift)
 
     def forward(
@@ -167,30 +181,28 @@ class MultiViewEncoder(nn.Module):
     ) -> torch.Tensor:
         """Return the vectors (n, K) of rows (n, ...), or of positions in a featureless view.
 
-        A view with effects returns (n, K + P): the vectors, and the biases of its P view pairs.
+        A view with biases returns (n, K + P): the vectors, and the biases of its P view pairs.
         ``index`` are the positions of the entities, -1 for new ones; without it, all are new.
         ``effects=False`` leaves out the effects; a tensor has the effects (e, b) of the rows.
         """
         f = self.encode(view, x)
-        y: torch.Tensor
-        module = self.effects_of(view)
-        if module is None:
-            y = self.similarity(f)
+        if not self.n_biases(view):
+            y: torch.Tensor = self.similarity(f)
             return y
+        module = self.effects_of(view)
         rows = effects if isinstance(effects, torch.Tensor) else None
-        if effects is True:
+        if effects is True and module is not None:
             at = x if view in self._featureless else index
             rows = None if at is None else module.of_known(at)
         return self._outputs(view, f, module, rows)
 
     def before_effects(self, view: str, x: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return f (n, K) and the biases (n, P) of a view with effects, without the effects."""
+        """Return f (n, K) and the biases (n, P) of a view with biases, without effects."""
         return self._split(view, self.encode(view, x))
 
     def n_outputs(self, view: str) -> int:
         """Return the number of outputs of a view's encoder: K, and the biases it computes."""
-        own = view not in self._heads and isinstance(self.encoder_of(view), MLP)
-        return self.n_components + (self.n_biases(view) if own else 0)
+        return self.n_components + (self.n_biases(view) if view in self._extra else 0)
 
     def encode(self, view: str, x: Any) -> torch.Tensor:
         """Return the outputs of a view's encoder."""
@@ -204,23 +216,23 @@ class MultiViewEncoder(nn.Module):
 
     def _split(self, view: str, f: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return f (n, K) and the biases (n, P) without effects, from the encoder's outputs."""
-        K, encoder = self.n_components, self.encoder_of(view)
+        K = self.n_components
         if view in self._heads:
             u = self.heads[self._heads[view]](f)
-        elif isinstance(encoder, MLP):
+        elif view in self._extra:
             f, u = f[:, :K], f[:, K:]
-        else:  # featureless
+        else:  # featureless, with effects
             u = f.new_zeros(len(f), self.n_biases(view))
-        return f, u - getattr(self, f"shift_{self._effects[view]}")
+        return f, u - getattr(self, self._shifts[view])
 
     def _outputs(
-        self, view: str, f: torch.Tensor, module: Effects, rows: torch.Tensor | None
+        self, view: str, f: torch.Tensor, module: Effects | None, rows: torch.Tensor | None
     ) -> torch.Tensor:
         """Return the vectors and biases of a view from the encoder's outputs and from effects."""
         encoder = self.encoder_of(view)
         f, bias = self._split(view, f)
         e = None
-        if rows is not None:
+        if module is not None and rows is not None:
             vectors, b = module.split(rows)
             e, bias = vectors if module.n_vector else None, bias + b
         if isinstance(encoder, Zero):
@@ -230,9 +242,23 @@ class MultiViewEncoder(nn.Module):
         return torch.cat([y, bias], 1)
 
 
-def _has_extra(view: str, choices: Mapping[str, Choice]) -> bool:
+def _check_biases(name: str, similarity: Similarity, kinds: Mapping[str, str]) -> None:
+    """Raise ParameterError if a view has effects and the similarity takes no biases."""
+    if similarity.takes_biases:
+        return
+    for view, kind in kinds.items():
+        if kind != "none":
+            raise ParameterError(
+                f"similarity {name!r}: expected no effects, because it takes no biases, got "
+                f"{kind!r} for view {view!r}; use effects='none' or another similarity"
+            )
+
+
+def _has_extra(view: str, choices: Mapping[str, Choice], kinds: Mapping[str, str]) -> bool:
     """Return whether the encoder of a view has outputs of its own for the biases."""
     choice = choices[view]
+    if isinstance(choice, EncoderSpec) and choice.kind == "lookup":
+        return kinds[view] == "none"  # otherwise the effects have the biases
     return (
         isinstance(choice, EncoderSpec)
         and choice.kind in ("mlp", "linear")

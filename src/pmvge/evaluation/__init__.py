@@ -1,7 +1,13 @@
 """Metrics of vectors on held-out links and labels."""
 
 from pmvge.evaluation.comparing import Difference, paired_difference
-from pmvge.evaluation.held_out import Results, evaluate_held_out, overall, rank_held_out
+from pmvge.evaluation.held_out import (
+    HeldOutShare,
+    Results,
+    evaluate_held_out,
+    overall,
+    rank_held_out,
+)
 from pmvge.evaluation.metrics import (
     expected_over_observed,
     link_auc,
@@ -24,6 +30,7 @@ __all__ = [
     "MAX_PAIRS",
     "POPULARITY",
     "Difference",
+    "HeldOutShare",
     "Popularity",
     "Reliability",
     "Results",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pmvge.evaluation.ranking import rank_links
 from pmvge.graph import Links, Pair
-from pmvge.likelihoods import POISSON, Family, Level
+from pmvge.likelihoods import POISSON, Family, Level, shifted
 from pmvge.similarities import INNER, Similarity
 
 Results = dict[str, dict[str, Any]]  # {"pairs": {"users,films": {...}}, "overall": {...}}
@@ -21,10 +21,26 @@ MEAN_WEIGHTS = {
     "average_precision": "links",
     "recall": "queries",
     "ndcg": "queries",
+    "held_out_score": "links",
     "poisson_deviance": "pairs",
     "deviance": "pairs",
     "expected_over_observed": "observed",
 }
+
+
+class HeldOutShare(NamedTuple):
+    """How links of a view pair were held out."""
+
+    share: float  # the probability with which a link was held out
+    in_alpha: bool  # whether alpha was computed from all links, held-out ones included
+
+    def arguments(self, log_alpha: Level) -> dict[str, Any]:
+        """Return the arguments of :func:`evaluate_links` for ``held_out_score``."""
+        if not 0 < self.share < 1:
+            return {}
+        missing = 0.0 if self.in_alpha else -math.log1p(-self.share)
+        log_alpha_all = shifted(log_alpha, missing)
+        return {"held_out_share": self.share, "log_alpha_all": log_alpha_all}
 
 
 def evaluate_held_out(
@@ -35,6 +51,7 @@ def evaluate_held_out(
     known: Mapping[Pair, Links] | None = None,
     weights: Mapping[Pair, float],
     exposure: float | None = None,
+    shares: Mapping[Pair, HeldOutShare] | None = None,
     similarity: Similarity = INNER,
     family: Family = POISSON,
     k: int = 10,
@@ -58,6 +75,8 @@ def evaluate_held_out(
         Held-out weight per unit of expected weight. By default the total held-out weight (with
         links that are also in ``known``) divided by the total weight that alpha was computed from:
         a random part of a Poisson number of events has this share of every expected weight.
+    shares
+        How links were held out, by view pair, for ``held_out_score``.
     similarity, family, k, max_pairs
         See :func:`~pmvge.evaluation.ranking.evaluate_links`.
 
@@ -79,6 +98,7 @@ def evaluate_held_out(
         known=known,
         weights=weights,
         exposure=exposure,
+        shares=shares,
         similarity=similarity,
         family=family,
         k=k,
@@ -101,6 +121,7 @@ def rank_held_out(
     known: Mapping[Pair, Links] | None = None,
     weights: Mapping[Pair, float],
     exposure: float | None = None,
+    shares: Mapping[Pair, HeldOutShare] | None = None,
     similarity: Similarity = INNER,
     family: Family = POISSON,
     k: int = 10,
@@ -108,29 +129,32 @@ def rank_held_out(
 ) -> Ranked:
     """Return the metrics of :func:`evaluate_held_out`, and nDCG by query."""
     pairs: dict[str, dict[str, Any]] = {}
-    shares: dict[str, float] = {}
+    exposures: dict[str, float] = {}
     ndcg: dict[str, NDArray[np.float64]] = {}
     for (a, b), links in held_out.items():
         if not len(links):
             continue
         seen = None if known is None else known.get((a, b))
-        share = links.total / weights[a, b] if exposure is None else exposure
-        shares[f"{a},{b}"] = share
+        exposed = links.total / weights[a, b] if exposure is None else exposure
+        exposures[f"{a},{b}"] = exposed
         pairs[f"{a},{b}"], ndcg[f"{a},{b}"] = rank_links(
             Y[a],
             Y[b],
             links,
             log_alpha=log_alpha[a, b],
             known=seen,
-            exposure=share,
+            exposure=exposed,
             similarity=similarity.for_pair(a, b),
-            family=family,
+            family=family.for_pair(a, b),
             pair=(a, b),
             k=k,
             max_pairs=max_pairs,
+            **({} if shares is None else shares[a, b].arguments(log_alpha[a, b])),
         )
     results: Results = {
-        "pairs": {pair: {**metrics, "exposure": shares[pair]} for pair, metrics in pairs.items()},
+        "pairs": {
+            pair: {**metrics, "exposure": exposures[pair]} for pair, metrics in pairs.items()
+        },
         "overall": overall(pairs),
     }
     return Ranked(results, ndcg)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.evaluation.held_out import Ranked, Results, overall
+from pmvge.evaluation.held_out import HeldOutShare, Ranked, Results, overall
 from pmvge.evaluation.ranking import rank_links
 from pmvge.graph import Links, Pair
 from pmvge.likelihoods import POISSON, Family
@@ -66,6 +66,7 @@ def evaluate_popularity(
     *,
     known: Mapping[Pair, Links] | None = None,
     exposure: float | None = None,
+    shares: Mapping[Pair, HeldOutShare] | None = None,
     family: Family = POISSON,
     k: int = 10,
     max_pairs: int = 10**8,
@@ -81,6 +82,7 @@ def evaluate_popularity(
         popularity,
         known=known,
         exposure=exposure,
+        shares=shares,
         family=family,
         k=k,
         max_pairs=max_pairs,
@@ -93,6 +95,7 @@ def rank_popularity(
     *,
     known: Mapping[Pair, Links] | None = None,
     exposure: float | None = None,
+    shares: Mapping[Pair, HeldOutShare] | None = None,
     family: Family = POISSON,
     k: int = 10,
     max_pairs: int = 10**8,
@@ -112,9 +115,10 @@ def rank_popularity(
             log_alpha=log_alpha,
             known=None if known is None else known.get((a, b)),
             exposure=links.total / popular.total if exposure is None else exposure,
-            family=family,
+            family=family.for_pair(a, b),
             pair=(a, b),
             k=k,
             max_pairs=max_pairs,
+            **({} if shares is None else shares[a, b].arguments(log_alpha)),
         )
     return Ranked({"pairs": dict(pairs), "overall": overall(pairs)}, ndcg)

@@ -30,7 +30,7 @@ from scipy import sparse
 
 from pmvge.errors import InputError
 from pmvge.graph import Links, Pair
-from pmvge.likelihoods import POISSON, Family, Level, PairLevels
+from pmvge.likelihoods import POISSON, Family, Level, PairLevels, shifted
 from pmvge.similarities import INNER, Similarity
 
 MAX_SCORES = 1 << 22  # scores held at once; more are not faster
@@ -48,6 +48,8 @@ def evaluate_links(
     similarity: Similarity = INNER,
     family: Family = POISSON,
     pair: Pair = ("", ""),
+    held_out_share: float | None = None,
+    log_alpha_all: Level | None = None,
     k: int = 10,
     max_pairs: int = 10**8,
     seed: int = 0,
@@ -57,7 +59,11 @@ def evaluate_links(
     The metrics are over all pairs that are not in ``known``. ``roc_auc`` and ``average_precision``
     separate held-out links from all other pairs. ``recall@k`` and ``ndcg@k`` (gains are weights)
     are means over the queries that have held-out links. ``poisson_deviance`` (``deviance`` for
-    other families) is a mean over pairs, ``expected_over_observed`` a ratio of totals. ``links``,
+    other families) is a mean over pairs, ``expected_over_observed`` a ratio of totals.
+    ``held_out_score`` compares families: the log-probability of what is held out, in nats per
+    held-out link, if each link is held out whole with probability s = ``held_out_share``. A pair
+    scores log(s P(w)) if w > 0, else log(1 - s (1 - P(0))). It needs a share, and a family that
+    is a likelihood. ``links``,
     ``queries`` and ``pairs`` are the numbers of held-out links, of queries with held-out links
     and of pairs that were evaluated; ``observed`` is the held-out weight among them.
 
@@ -79,6 +85,9 @@ def evaluate_links(
     family, pair
         The likelihood family of the model, and the view pair, which a family that has parameters
         for each view pair needs.
+    held_out_share, log_alpha_all
+        The probability with which a link was held out, and log alpha of all links, held-out ones
+        included (by default ``log_alpha``), for ``held_out_score``.
     k
         Length of the ranked lists for recall and nDCG.
     max_pairs, seed
@@ -101,6 +110,8 @@ def evaluate_links(
         similarity=similarity,
         family=family,
         pair=pair,
+        held_out_share=held_out_share,
+        log_alpha_all=log_alpha_all,
         k=k,
         max_pairs=max_pairs,
         seed=seed,
@@ -125,6 +136,8 @@ def rank_links(
     similarity: Similarity = INNER,
     family: Family = POISSON,
     pair: Pair = ("", ""),
+    held_out_share: float | None = None,
+    log_alpha_all: Level | None = None,
     k: int = 10,
     max_pairs: int = 10**8,
     seed: int = 0,
@@ -146,8 +159,12 @@ def rank_links(
         similarity,
         once=held_out.within and not sampled,
     )
-    log_scale = _scaled(log_alpha, math.log(exposure))
-    g, above, equal, at_zero, expected = _rank_links(evaluated, log_scale, family, pair)
+    log_scale = shifted(log_alpha, math.log(exposure))
+    score = None
+    if held_out_share is not None and family.is_likelihood:
+        log_all = log_alpha if log_alpha_all is None else log_alpha_all
+        score = _HeldOutScore(family, pair, held_out_share, log_all)
+    g, above, equal, at_zero, expected = _rank_links(evaluated, log_scale, family, pair, score)
     w = evaluated.truth.data
     share = 2 if evaluated.once else 1  # the first pass counts each pair in both orders
     n_pairs = evaluated.count()
@@ -166,6 +183,8 @@ def rank_links(
         family.deviance_name: (at_links - 2 * at_zero) / n_pairs,
         "expected_over_observed": expected / float(w.sum()),
     }
+    if score is not None:
+        results["held_out_score"] = score.per_link(w, g + _of_links(evaluated, score.log_alpha))
     return RankedLinks(results | ({"sampled_queries": len(rows)} if sampled else {}), ndcg)
 
 
@@ -254,10 +273,9 @@ def _draw(truth: sparse.csr_array, size: int, seed: int) -> NDArray[np.int64]:
     return np.sort(rows)
 
 
-def _scaled(log_alpha: Level, log_exposure: float) -> Level:
-    if isinstance(log_alpha, PairLevels):
-        return log_alpha.shifted(log_exposure)
-    return log_alpha + log_exposure
+def _of_rows(level: Level, rows: NDArray[np.int64]) -> float | torch.Tensor:
+    """Return the part of eta that is not g, for all pairs of some queries."""
+    return torch.from_numpy(level.matrix(rows)) if isinstance(level, PairLevels) else level
 
 
 def _of_links(evaluated: _EvaluatedPairs, log_scale: Level) -> float | NDArray[np.float64]:
@@ -268,20 +286,49 @@ def _of_links(evaluated: _EvaluatedPairs, log_scale: Level) -> float | NDArray[n
     return log_scale.at(evaluated.rows[at.numpy()], j.numpy())
 
 
+class _HeldOutScore:
+    """The log-probability of what is held out, if links are held out with probability s."""
+
+    def __init__(self, family: Family, pair: Pair, share: float, log_alpha: Level) -> None:
+        self.family, self.pair, self.share, self.log_alpha = family, pair, share, log_alpha
+        self.unlinked = 0.0
+
+    def add(self, g: torch.Tensor, rows: NDArray[np.int64]) -> None:
+        """Add the scores of pairs as if none had a held-out link; g = -inf adds nothing."""
+        with torch.no_grad():
+            eta = g.double() + _of_rows(self.log_alpha, rows)
+            self.unlinked += float(self._missing(eta).sum())
+
+    def per_link(self, w: Array, eta: Array) -> float:
+        """Return the score per held-out link, from the weights and eta of these links."""
+        weights, at = torch.from_numpy(w).double(), torch.from_numpy(eta)
+        with torch.no_grad():
+            present = self.family.at_link(weights, at, self.pair)
+            present = present + self.family.log_constant(weights, self.pair) + math.log(self.share)
+            at_links = float((present - self._missing(at)).sum())
+        return (self.unlinked + at_links) / len(w)
+
+    def _missing(self, eta: torch.Tensor) -> torch.Tensor:
+        """Return log(1 - s (1 - P(0)))."""
+        return torch.log1p(self.share * torch.expm1(self.family.zero(eta, self.pair)))
+
+
 def _rank_links(
-    evaluated: _EvaluatedPairs, log_scale: Level, family: Family, pair: Pair
+    evaluated: _EvaluatedPairs,
+    log_scale: Level,
+    family: Family,
+    pair: Pair,
+    score: _HeldOutScore | None = None,
 ) -> tuple[Array, Array, Array, float, float]:
     r"""Return g, G and E of each held-out link, in float64, and the sums of zero and mu over J."""
     scores, higher, same, at_zero, expected = [], [], [], 0.0, 0.0
     for part, g in evaluated.tiles():
-        level: float | torch.Tensor
-        if isinstance(log_scale, PairLevels):
-            level = torch.from_numpy(log_scale.matrix(evaluated.rows[part]))
-        else:
-            level = log_scale
         with torch.no_grad():
+            level = _of_rows(log_scale, evaluated.rows[part])
             sums = family.sums(g.double().add_(level), pair)
         at_zero, expected = at_zero + sums[0], expected + sums[1]
+        if score is not None:
+            score.add(g, evaluated.rows[part])
         truth = evaluated.truth[part]
         if truth.nnz == 0:
             continue

@@ -67,10 +67,10 @@ class Figure2(Experiment):
         """Return the errors of the similarity that one network learns."""
         started = time.perf_counter()
         M, n = self.settings["half_width"], self.settings["n_nodes"]
-        K, repetition = int(job.row.removeprefix("K = ")), int(job.column)
+        kind, K, repetition = *self.parse(job.row), int(job.column)
         rng = np.random.default_rng([self.recipe.seed, repetition])  # the same graph for every K
         X = rng.uniform(-M, M, size=(n, 5))
-        mu = expected_weight(similarity(X, X), math.log(self.settings["alpha"]))
+        mu = expected_weight(self.truth(X, X), math.log(self.settings["alpha"]))
         drawn = choose("weights", self.settings["weights"], ("poisson", "expected")) == "poisson"
         W = rng.poisson(mu) if drawn else mu
         model = paper_model(
@@ -78,7 +78,7 @@ class Figure2(Experiment):
             hidden_sizes=(self.settings["hidden"],),
             activation="relu",
             dropout=0.0,
-            similarity="inner",
+            similarity=kind,
             batch_size=self.settings["batch_size"],
             max_steps=self.settings["max_steps"],
             learning_rate=self.settings["learning_rate"],
@@ -90,8 +90,8 @@ class Figure2(Experiment):
         G = self.learned(model, *self.plane())
         left, right = (rng.uniform(-M, M, size=(self.settings["fresh"], 5)) for _ in range(2))
         gaps = {
-            "plane": np.abs(G - similarity(*self.plane())),
-            "box": np.abs(self.learned(model, left, right) - similarity(left, right)),
+            "plane": np.abs(G - self.truth(*self.plane())),
+            "box": np.abs(self.learned(model, left, right) - self.truth(left, right)),
         }
         return {
             **{
@@ -101,6 +101,14 @@ class Figure2(Experiment):
             "map": np.round(G, 4).tolist(),  # row s, column t
             "seconds": time.perf_counter() - started,
         }
+
+    def parse(self, row: str) -> tuple[str, int]:
+        """Return the similarity and the dimension K of a job's row."""
+        return "inner", int(row.removeprefix("K = "))
+
+    def truth(self, X: Array, X_other: Array) -> Array:
+        """Return the true similarity, (n, m)."""
+        return similarity(X, X_other)
 
     def plane(self) -> tuple[Array, Array]:
         """Return the data vectors s e_1 and t e_2."""
@@ -113,8 +121,8 @@ class Figure2(Experiment):
 
     def learned(self, model: PMvGE, left: Array, right: Array) -> Array:
         r"""Return :math:`\log(\hat\mu / \alpha_*)`, (n, m)."""
-        g = model.embed("x", left).astype(np.float64) @ model.embed("x", right).T
-        return np.asarray(g + model.log_alpha_of("x", "x") - math.log(self.settings["alpha"]))
+        mu = model.intensity("x", left, "x", right)
+        return np.asarray(np.log(mu) - math.log(self.settings["alpha"]))
 
     # -- summary ----------------------------------------------------------------------------
 
@@ -230,13 +238,13 @@ class Figure2(Experiment):
 def similarity(X: Array, X_other: Array) -> Array:
     r"""Return the cosine of :math:`f_*(x)` and :math:`f_*(x')`, (n, m)."""
 
-    def unit(x: Array) -> Array:
-        f = np.stack(
-            [x[:, 0], np.cos(x[:, 1]), np.exp(-x[:, 2]), np.sin(x[:, 3] - x[:, 4])], axis=1
-        )
-        return np.asarray(f / np.linalg.norm(f, axis=1, keepdims=True))
-
     return np.asarray(unit(X) @ unit(X_other).T)
+
+
+def unit(x: Array) -> Array:
+    r"""Return :math:`f_*(x)`, scaled to length 1."""
+    f = np.stack([x[:, 0], np.cos(x[:, 1]), np.exp(-x[:, 2]), np.sin(x[:, 3] - x[:, 4])], axis=1)
+    return np.asarray(f / np.linalg.norm(f, axis=1, keepdims=True))
 
 
 def _median(results: list[Result], name: str, kind: str) -> float:

@@ -32,10 +32,14 @@ from pmvge.experiments.classifier import Classifier
 from pmvge.experiments.comparison import Comparison
 from pmvge.experiments.consistency import Consistency
 from pmvge.experiments.figure2 import Figure2
+from pmvge.experiments.hierarchy import Hierarchy
+from pmvge.experiments.indefinite import Indefinite
 from pmvge.experiments.locality import Locality
+from pmvge.experiments.outliers import Outliers
 from pmvge.experiments.recipe import Recipe
 from pmvge.experiments.recommender import Recommendation
 from pmvge.experiments.sbm import StochasticBlockModel
+from pmvge.experiments.weights import HeldOutWeights
 from pmvge.storage import replace_file
 
 EXPERIMENTS: dict[str, type[Experiment]] = {
@@ -48,12 +52,17 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
     "sbm": StochasticBlockModel,
     "classifier": Classifier,
     "recommender": Recommendation,
+    "hierarchy": Hierarchy,
+    "indefinite": Indefinite,
+    "weights": HeldOutWeights,
+    "outliers": Outliers,
 }
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # In the order of the paper.
 ORDER = (
     "cora-a", "cora-b", "cora-ablation", "awa-a", "awa-b", "awa-sim", "locality",
     "figure2", "consistency", "cdmca", "sbm", "classifier", "movielens", "lastfm",
+    "wordnet", "indefinite", "lastfm-counts", "side-effects", "outliers",
 )  # fmt: skip
 LIBRARIES = (
     "pmvge",

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pmvge.distributed import SINGLE_PROCESS, Shards, total_weight
 from pmvge.graph import Links, MultiViewGraph, Pair, merge_links
 from pmvge.likelihoods.block_loss import block_cells
-from pmvge.likelihoods.terms import PairTerms, all_cells, link_similarities, solve
+from pmvge.likelihoods.terms import PairTerms, all_cells, link_similarities, no_cells, solve
 from pmvge.progress import OnProgress
 from pmvge.sampling import BlockSampler, LinkBatch, with_measure
 from pmvge.similarities import INNER, Similarity
@@ -165,7 +165,7 @@ def _exact(
     a, b = pair
     Y = trained.gathered
     cells = all_cells(Y[a], None if a == b else Y[b], trained.similarity.for_pair(a, b))
-    at_links = _link_terms(family, trained, pair, links, measure)
+    at_links = link_terms(family, trained, pair, links, measure)
     over_pairs = PairTerms(family, pair, cells, 1 / measure, *_no_links())
     return _Sums(at_links, [over_pairs], trained.shards, exact=True)
 
@@ -193,7 +193,7 @@ def _estimated(
         for _ in range(N_BLOCKS):
             cells = _BlockCells(next(iter(sampler)), trained.own[a], trained.own[b], trained)
             blocks.append(PairTerms(family, pair, cells, scale, *_no_links()))
-    at_links = _link_terms(family, trained, pair, links, measure)
+    at_links = link_terms(family, trained, pair, links, measure)
     return _Sums(at_links, blocks, trained.shards, exact=False)
 
 
@@ -214,14 +214,15 @@ class _BlockCells:
         yield cells
 
 
-def _link_terms(
+def link_terms(
     family: Family, trained: TrainedGraph, pair: Pair, links: Links, measure: float
 ) -> PairTerms:
+    """Return the terms of this process's links per unit of measure, without cells."""
     (a, b), similarity = pair, trained.similarity.for_pair(*pair)
     g = link_similarities(links, trained.own[a], trained.own[b], similarity)
     weights = torch.from_numpy(np.array(links.weights))
     counts = weights.new_tensor(1 / measure).expand(len(weights))
-    return PairTerms(family, pair, lambda: iter(()), 1.0, weights, torch.from_numpy(g), counts)
+    return PairTerms(family, pair, no_cells, 1.0, weights, torch.from_numpy(g), counts)
 
 
 def _no_links() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

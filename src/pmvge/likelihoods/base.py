@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -38,6 +38,10 @@ class Family(nn.Module):
     - :meth:`excess`, if the difference of ``at_link`` and ``zero`` is not accurate.
     - :meth:`expected` and :meth:`saturated`, if the expected weight is not :math:`\exp\eta`.
     - :meth:`check_weights`, to raise GraphError for weights that the family cannot have.
+    - :meth:`log_constant`, if ``at_link`` leaves out a factor of the probability, and
+      :meth:`sample`, for :func:`pmvge.simulation.simulate`.
+    - ``concave = False`` and :meth:`information`, if ``at_link`` is not concave in eta: fold-in
+      then uses Fisher scoring instead of Newton's method.
     - ``__init__``, for parameters that are learned with the encoders: one tensor with an entry for
       each of ``pairs``, at :attr:`index`.
     - :meth:`constant_loss`, :meth:`block_loss`, :meth:`fit_alphas` and :meth:`log_likelihood`, if
@@ -46,6 +50,8 @@ class Family(nn.Module):
 
     measure: ClassVar[Measure] = "uniform"
     deviance_name: ClassVar[str] = "deviance"  # the key of the deviance in evaluation results
+    is_likelihood: ClassVar[bool] = True  # False: a divergence, which has no probabilities
+    concave: ClassVar[bool] = True  # whether ``zero`` and ``at_link`` are concave in eta
 
     def __init__(self, pairs: Sequence[Pair] = ()) -> None:
         super().__init__()
@@ -84,7 +90,29 @@ class Family(nn.Module):
         ``where`` names the view pair and begins the message.
         """
 
+    def log_constant(self, w: torch.Tensor, pair: Pair) -> torch.Tensor:
+        """Return the log-probability of weights w > 0 minus :meth:`at_link`; 0 by default."""
+        return torch.zeros_like(w)
+
+    def information(self, eta: torch.Tensor, pair: Pair) -> torch.Tensor:
+        """Return the expected negative curvature in eta, elementwise; used if not concave."""
+        raise NotImplementedError
+
+    def sample(
+        self, eta: NDArray[np.float64], pair: Pair, rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Draw weights, elementwise."""
+        raise NotImplementedError
+
+    def for_pair(self, a: str, b: str) -> Family:
+        """Return the family of a view pair; one for all pairs."""
+        return self
+
     # -- derived ----------------------------------------------------------------------------
+
+    def measures(self, pairs: Iterable[Pair]) -> dict[Pair, Measure]:
+        """Return the draw measure of each view pair."""
+        return {(a, b): self.for_pair(a, b).measure for a, b in pairs}
 
     def expected_array(self, eta: Array) -> NDArray[np.float64]:
         """Return :meth:`expected` of an array in float64; infinite where it overflows."""

@@ -28,10 +28,11 @@ class BlockObjective:
         similarity: Similarity = INNER,
         family: Family = POISSON,
     ) -> None:
-        self._similarity, self._family = similarity, family
+        self._similarity = similarity
+        self._families = {pair: family.for_pair(*pair) for pair in graph.links}
         self._constants = {
-            pair: (with_measure(links, family.measure).total, family.constant_loss(pair, links))
-            for pair, links in graph.links.items()
+            pair: (with_measure(links, own.measure).total, own.constant_loss(pair, links))
+            for (pair, links), own in zip(graph.links.items(), self._families.values(), strict=True)
         }
 
     def __call__(self, batch: LinkBatch, y: Embedded) -> Loss:
@@ -40,7 +41,7 @@ class BlockObjective:
         left, right = _sides(batch, y)
         left, right = similarity.query(left), similarity.candidate(right)
         block = Block(batch, left, right, similarity, *self._constants[batch.pair])
-        value = self._family.block_loss(block)
+        value = self._families[batch.pair].block_loss(block)
         left, right = left.detach(), right.detach()
         return Loss(value, {batch.pair: lambda: similarity.outer(left @ right.T)})
 

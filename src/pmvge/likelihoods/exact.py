@@ -70,13 +70,14 @@ def log_likelihood(
     values = {}
     for (a, b), links in graph.links.items():
         level, compared = log_alpha[a, b], similarity.for_pair(a, b)
+        own = family.for_pair(a, b)
         if not isinstance(level, PairLevels):
-            values[a, b] = family.log_likelihood(
+            values[a, b] = own.log_likelihood(
                 (a, b), links, Y[a], Y[b], level, compared, callbacks[a, b]
             )
             continue
         values[a, b] = sum(
-            family.log_likelihood(
+            own.log_likelihood(
                 (a, b),
                 block.links,
                 Y[a][block.rows],

@@ -39,12 +39,15 @@ class PairLevels:
         """Return log alpha (h, m) of some rows with all columns."""
         return self.at(np.arange(len(self.left))[rows][:, None], slice(None))
 
-    def shifted(self, offset: float) -> PairLevels:
-        """Return the levels with ``offset`` added."""
-        return PairLevels(self.table + offset, self.left, self.right)
-
 
 Level = float | PairLevels  # log alpha of all entity pairs of a view pair
+
+
+def shifted(level: Level, offset: float) -> Level:
+    """Return log alpha with ``offset`` added."""
+    if isinstance(level, PairLevels):
+        return PairLevels(level.table + offset, level.left, level.right)
+    return level + offset
 
 
 class KindBlock(NamedTuple):

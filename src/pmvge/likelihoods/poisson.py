@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from pmvge.graph import Links, Pair
 from pmvge.likelihoods.alpha import LogAlpha, TrainedGraph
@@ -47,6 +48,16 @@ class Poisson(Family):
     def excess(self, w: torch.Tensor, eta: torch.Tensor, pair: Pair) -> torch.Tensor:
         """Return w eta, which is finite where the expected weight overflows."""
         return w * eta
+
+    def log_constant(self, w: torch.Tensor, pair: Pair) -> torch.Tensor:
+        """Return -log w!."""
+        return -torch.lgamma(w + 1)
+
+    def sample(
+        self, eta: NDArray[np.float64], pair: Pair, rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Draw Poisson weights."""
+        return rng.poisson(np.exp(eta)).astype(np.float64)
 
     def sums(self, eta: torch.Tensor, pair: Pair) -> tuple[float, float]:
         """Return the sums of ``zero`` and of expected weights, from one exp."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,9 +13,18 @@ from pmvge.checks import register, registered_name
 from pmvge.errors import ParameterError, choose
 from pmvge.graph import MultiViewGraph, Pair
 from pmvge.likelihoods.base import Family
+from pmvge.likelihoods.bernoulli import Bernoulli
+from pmvge.likelihoods.beta import Beta
+from pmvge.likelihoods.by_pair import FamilyByPair
+from pmvge.likelihoods.negative_binomial import NegativeBinomial
 from pmvge.likelihoods.poisson import Poisson
 
-FAMILIES: dict[str, type[Family]] = {"poisson": Poisson}
+FAMILIES: dict[str, type[Family]] = {
+    "poisson": Poisson,
+    "bernoulli": Bernoulli,
+    "negative_binomial": NegativeBinomial,
+    "beta": Beta,
+}
 ETA = (-12.0, -4.0, -1.0, 0.0, 2.0)  # values on which a family is checked
 
 
@@ -27,16 +37,45 @@ def register_family(name: str, family: type[Family]) -> None:
     register("family", FAMILIES, name, family, Family)
 
 
-def build_family(name: str, pairs: Sequence[Pair]) -> Family:
-    """Return a new family of that name for the observed view pairs.
+def build_family(family: str | Mapping[Any, str], pairs: Sequence[Pair]) -> Family:
+    """Return a new family for the observed view pairs.
 
-    Raise ParameterError if the name is unknown.
+    ``family`` is a name, or ``{(view, view): name}``, also with keys "view,view"; other view pairs
+    are Poisson. Raise ParameterError if a name or a view pair is unknown.
     """
-    return FAMILIES[choose("family", name, FAMILIES)](pairs)
+    if isinstance(family, str):
+        return FAMILIES[choose("family", family, FAMILIES)](pairs)
+    names = dict.fromkeys(pairs, "poisson")
+    for key, name in family.items():
+        names[_find_pair(key, pairs)] = choose("family", name, FAMILIES, f"family of {key!r}")
+    by_name: dict[str, list[Pair]] = {}
+    for pair, name in names.items():
+        by_name.setdefault(name, []).append(pair)
+    built = {name: FAMILIES[name](own) for name, own in by_name.items()}
+    return next(iter(built.values())) if len(built) == 1 else FamilyByPair(built)
 
 
-def family_name(family: Family) -> str:
-    """Return the registered name of a family; raise ParameterError if there is none."""
+def _find_pair(key: Any, pairs: Sequence[Pair]) -> Pair:
+    for a, b in pairs:
+        if key in ((a, b), (b, a), f"{a},{b}", f"{b},{a}"):
+            return a, b
+    expected = ", ".join(f"({a!r}, {b!r})" for a, b in pairs)
+    raise ParameterError(f"family: expected view pairs among {expected}, got {key!r}")
+
+
+def check_family_names(name: str, value: Any) -> None:
+    """Raise ParameterError unless a value is a family's name, or {view pair: name}."""
+    for entry in value.values() if isinstance(value, Mapping) else [value]:
+        choose(name, entry, FAMILIES)
+
+
+def family_name(family: Family) -> str | dict[str, str]:
+    """Return the registered name of a family, {"view,view": name} if it differs by view pair.
+
+    Raise ParameterError if a family is not registered.
+    """
+    if isinstance(family, FamilyByPair):
+        return {f"{a},{b}": family.name_of((a, b)) for a, b in family.pairs}
     return registered_name("family", FAMILIES, family)
 
 
@@ -54,9 +93,11 @@ def check_family(family: Family, *graphs: MultiViewGraph | None, scheme: str = "
         )
     for graph in graphs:
         for pair, links in graph.links.items() if graph is not None else ():
-            family.check_weights(f"links {pair!r}: family {name!r}", links.weights)
+            own = family.for_pair(*pair)
+            where = f"family {registered_name('family', FAMILIES, own)!r}"
+            own.check_weights(f"links {pair!r}: {where}", links.weights)
             if len(links):
-                _check_values(family, f"family {name!r}", pair, links.weights[: len(ETA)])
+                _check_values(own, where, pair, links.weights[: len(ETA)])
 
 
 def _check_values(family: Family, where: str, pair: Pair, weights: np.ndarray) -> None:

@@ -91,6 +91,11 @@ class PairTerms:
         return zip(*(values.split(CHUNK) for values in links), strict=True)
 
 
+def no_cells() -> Iterator[tuple[torch.Tensor, torch.Tensor | None]]:
+    """Return no cells, for sums over links alone."""
+    return iter(())
+
+
 def _slope(
     terms: Callable[[torch.Tensor], torch.Tensor],
     g: torch.Tensor,
@@ -105,14 +110,17 @@ def _slope(
     return float(slope)
 
 
-def solve(slope: Callable[[float], float], start: float, *, tolerance: float) -> float:
+def solve(
+    slope: Callable[[float], float], start: float, *, tolerance: float, inverse: float = 1.0
+) -> float:
     """Return the root of a decreasing function, by a safeguarded secant method.
 
-    The first step assumes a slope of -1: that of the Poisson likelihood per unit of weight, at its
-    maximum. A value that is not a number counts as negative: mu overflows where alpha is too large.
+    The first step assumes a slope of -1 / ``inverse``; by default that of the Poisson likelihood
+    per unit of weight, at its maximum. A value that is not a number counts as negative: mu
+    overflows where alpha is too large.
     """
     low, high = start - REACH, start + REACH
-    x, inverse = start, 1.0
+    x = start
     before: tuple[float, float] | None = None
     for _ in range(MAX_EVALUATIONS):
         y = slope(x)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from pmvge.encoders import EncoderSpec, describe_choice
-from pmvge.likelihoods import family_name
+from pmvge.graph import Pair
+from pmvge.likelihoods import NegativeBinomial, family_name
 from pmvge.model.fitted import Fitted
 from pmvge.model.pair_weights import pair_key
 from pmvge.similarities import similarity_name
@@ -46,6 +47,7 @@ def describe_model(fitted: Fitted, defaults: Mapping[str, Any]) -> dict[str, Any
                 "alpha": entry.value,
                 "relative_error": entry.relative_error,
                 "weight": entry.weight,
+                **_dispersion(fitted, (a, b)),
             }
             for (a, b), entry in fitted.alpha.items()
         },
@@ -60,6 +62,14 @@ def describe_model(fitted: Fitted, defaults: Mapping[str, Any]) -> dict[str, Any
         },
         "tables": _columns(fitted.tables),
     }
+
+
+def _dispersion(fitted: Fitted, pair: Pair) -> dict[str, float]:
+    """Return the dispersion of a view pair's weights, if its family has one."""
+    family = fitted.family_of(*pair)
+    return (
+        {"dispersion": family.dispersions()[pair]} if isinstance(family, NegativeBinomial) else {}
+    )
 
 
 def _effects(fitted: Fitted, view: str) -> dict[str, Any]:

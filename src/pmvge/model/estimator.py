@@ -79,10 +79,17 @@ class PMvGE(BaseEstimator):
         Standard deviations of the effects' Gaussian priors: None (learned for each view), a number,
         ``(sigma of vectors, tau of biases)``, or one of these by view.
     similarity
-        "inner" (inner product, as in the paper), "cosine" (cosine times a learned scale), or
-        "auto": "cosine" if a view is linked to itself, else "inner".
+        "inner" (inner product, as in the paper), "cosine" (cosine times a learned scale), "shifted"
+        (inner product plus a number of each entity), "weighted" (learned weights of the
+        coordinates, which may be negative), "difference" (the second half of the coordinates
+        counts negative), "euclidean" (minus half the squared distance), "hyperbolic" (minus the
+        Poincaré distance; without effects), or "auto": "cosine" if a view is linked to itself,
+        else "inner".
     family
-        The distribution of weights: "poisson" (as in the paper).
+        The distribution of weights: "poisson" (as in the paper), "bernoulli" (linked or not),
+        "negative_binomial" (counts that vary more than Poisson counts; their dispersion is learned
+        for each view pair) or "beta" (a divergence that gives outliers little weight), or
+        ``{(view, view): name}``; other view pairs are then Poisson.
     pair_weights
         Factors of view pairs in the objective: None (1, view pairs count in proportion to their
         total weight), "balanced" (in proportion to the square root of their numbers of links), or
@@ -221,7 +228,7 @@ class PMvGE(BaseEstimator):
         effects: str | dict[str, str] = "auto",
         effects_prior: Any = None,
         similarity: str = "auto",
-        family: str = "poisson",
+        family: str | dict[Any, str] = "poisson",
         pair_weights: str | dict[Any, float] | None = None,
         scheme: str = "block",
         batch_size: int = 256,
@@ -604,7 +611,7 @@ class PMvGE(BaseEstimator):
             right.outputs,
             fitted.level_of(view, other, left.new, right.new),
             similarity=fitted.pair_similarity.for_pair(view, other),
-            family=self.family_,
+            family=fitted.family_of(view, other),
         )
 
     def search(
@@ -774,7 +781,7 @@ class PMvGE(BaseEstimator):
         The graph may have new entities. All pairs count, linked or not: the time grows with
         ``graph.n_terms``, the product of the views' sizes. Memory is needed for the vectors and
         little else. With ``by_pair``, return ``{(view, view): log-likelihood}``. Raise InputError
-        if a view pair of the graph was not observed in training.
+        if a view pair of the graph was not observed in training, or if its family is a divergence.
         """
         if not isinstance(graph, MultiViewGraph):
             raise InputError(
@@ -783,6 +790,7 @@ class PMvGE(BaseEstimator):
         fitted = self._check_fitted()
         for pair in graph.links:
             fitted.alpha_of(*pair)
+        fitted.require_likelihood("log_likelihood", graph.links)
         found = embed_graph(fitted, graph, show_progress=self.progress)
         with progress_bar("log-likelihood", self.progress) as on_progress:
             values = log_likelihood(

@@ -13,6 +13,7 @@ from pmvge.errors import InputError
 from pmvge.evaluation import (
     FEATURES_ONLY,
     POPULARITY,
+    HeldOutShare,
     Popularity,
     Results,
     paired_difference,
@@ -37,6 +38,16 @@ class _Problem:
     held_out: dict[Pair, Links]
     known: dict[Pair, Links]
     popularity: dict[Pair, Popularity]
+    in_alpha: bool = False  # whether alpha was computed from the held-out links, too
+
+    def shares(self, *, in_alpha: bool) -> dict[Pair, HeldOutShare]:
+        """Return the share of held-out links in all links of each view pair."""
+        found = {}
+        for pair, part in self.held_out.items():
+            new = len(part) - _overlap(part, self.known[pair])
+            total = len(self.known[pair]) + new
+            found[pair] = HeldOutShare(new / max(1, total), in_alpha)
+        return found
 
 
 def evaluate(
@@ -75,13 +86,23 @@ def evaluate(
         "max_pairs": max_pairs,
     }
     weights = {pair: fitted.alpha_of(*pair).weight for pair in problem.held_out}
-    model = {"weights": weights, "similarity": fitted.pair_similarity, **options}
+    model = {
+        "weights": weights,
+        "similarity": fitted.pair_similarity,
+        "shares": None if include_known else problem.shares(in_alpha=problem.in_alpha),
+        **options,
+    }
     levels = _levels(fitted, problem.held_out, problem.new)
     results, ndcg = rank_held_out(problem.outputs, levels, problem.held_out, **model)
     for (a, b), count in overlap.items():
         if count and f"{a},{b}" in results["pairs"]:
             results["pairs"][f"{a},{b}"]["in_training"] = count
-    popularity, rival = rank_popularity(problem.held_out, problem.popularity, **options)
+    popularity, rival = rank_popularity(
+        problem.held_out,
+        problem.popularity,
+        shares=None if include_known else problem.shares(in_alpha=False),
+        **options,
+    )
     results |= {"popularity": popularity | {"meaning": POPULARITY}}
     without = {
         (a, b): part
@@ -147,7 +168,15 @@ def _of_fit(fitted: Fitted, include_known: bool) -> _Problem:
     }
     known = {pair: kept.training[pair] for pair in held}
     popularity = {pair: Popularity.of(part) for pair, part in known.items()}
-    return _Problem(fitted.outputs, fitted.plain, _all_known(fitted), held, known, popularity)
+    return _Problem(
+        fitted.outputs,
+        fitted.plain,
+        _all_known(fitted),
+        held,
+        known,
+        popularity,
+        in_alpha=True,
+    )
 
 
 def _of_training_entities(fitted: Fitted, links: Any) -> _Problem:

@@ -44,7 +44,8 @@ def check_first_links(fitted: Fitted, view: str, n: int | None, links: Any) -> F
         added.sum_duplicates()
         added.eliminate_zeros()
         try:
-            fitted.family.check_weights(f"links of {view!r} with {other!r}", added.data)
+            where = f"links of {view!r} with {other!r}"
+            fitted.family_of(view, other).check_weights(where, added.data)
         except GraphError as error:
             raise InputError(str(error)) from error
         found[other] = added

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -108,6 +108,19 @@ class Fitted:
         """The number of steps of a full fit: of this one, or of the one that was updated."""
         last = self.history[-1].step if len(self.history) else 0
         return self.full_steps or last
+
+    def family_of(self, view: str, other: str) -> Family:
+        """Return the likelihood family of an observed view pair."""
+        return self.family.for_pair(view, other)
+
+    def require_likelihood(self, purpose: str, pairs: Iterable[Pair]) -> None:
+        """Raise InputError if the family of a view pair has no probabilities of weights."""
+        for a, b in pairs:
+            if not self.family_of(a, b).is_likelihood:
+                raise InputError(
+                    f"{purpose}: the family of ({a!r}, {b!r}) is a divergence, which has no "
+                    "likelihood; use evaluate, or fit the model with another family"
+                )
 
     def schema_of(self, view: str) -> ViewSchema:
         """Return the schema of a view; raise InputError if the model has no such view."""

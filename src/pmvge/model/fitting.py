@@ -50,7 +50,7 @@ from pmvge.model.trainer import make_trainer
 from pmvge.model.training_links import TrainingLinks
 from pmvge.progress import OnProgress, progress_bar
 from pmvge.sampling import with_measure
-from pmvge.similarities import check_similarity
+from pmvge.similarities import SIMILARITIES, check_similarity
 from pmvge.training import (
     STABLE_SETTINGS,
     Checkpoints,
@@ -188,10 +188,12 @@ def _choose_effects(
 ) -> dict[str, str]:
     """Return the effects of every view; raise ParameterError if the settings do not fit."""
     linked = {view for pair in graph.links for view in pair}
+    biased = SIMILARITIES[settings["similarity"]].takes_biases
     fixed = [
         view
         for view, choice in choices.items()
-        if (isinstance(choice, EncoderSpec) and choice.kind == "identity")
+        if not biased
+        or (isinstance(choice, EncoderSpec) and choice.kind == "identity")
         or (isinstance(choice, nn.Module) and graph.views[view] is None)
     ]
     effects = choose_effects(
@@ -213,7 +215,9 @@ def _measures(
     """Return the total measure and the number of each view pair's links, over all processes."""
     measures, counts = {}, {}
     for pair, links in graph.links.items():
-        measures[pair] = total_weight(shards, with_measure(links, family.measure).total)
+        measures[pair] = total_weight(
+            shards, with_measure(links, family.for_pair(*pair).measure).total
+        )
         counts[pair] = total_weight(shards, len(links))
     return measures, counts
 
@@ -222,7 +226,8 @@ def _hold_unlinked(network: MultiViewEncoder, graph: MultiViewGraph, world: Worl
     """Hold the effects of entities without training links, in any process, at 0."""
     for view in network.bias_pairs:
         effects = network.effects_of(view)
-        assert effects is not None
+        if effects is None:
+            continue
         linked = np.zeros(graph.sizes[view], bool)
         for pair, links in graph.links.items():
             for side, ends in zip(pair, (links.rows, links.cols), strict=True):
@@ -355,8 +360,8 @@ def _embed_without_effects(
     All processes have all entities of these views.
     """
     outputs = {}
-    for view in network.bias_pairs:
-        if (X := graph.views[view]) is None:
+    for view, X in graph.views.items():
+        if X is None or network.effects_of(view) is None:
             continue
         with progress_bar(f"embedding {view} without effects", shown) as on_progress:
             embed = partial(_embed_range, network, view, X, K, on_progress, known=False)

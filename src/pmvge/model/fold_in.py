@@ -197,7 +197,7 @@ def _fold_in(
             likelihoods.append(
                 RowLikelihood(
                     (view, other.view),
-                    family,
+                    family.for_pair(view, other.view),
                     compared,
                     fitted.log_alpha_of(view, other.view),
                     compared.candidate(outputs),

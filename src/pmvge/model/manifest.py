@@ -28,7 +28,7 @@ class SavedModel:
     parameters: dict[str, Any]
     n_components: int
     similarity: str
-    family: str
+    family: str | dict[str, str]  # {"view,view": name} if it differs by view pair
     seed: int
     schemas: dict[str, ViewSchema]
     given_ids: frozenset[str] | None  # None: format 1 does not say
@@ -55,7 +55,7 @@ def parse_manifest(manifest: dict[str, Any]) -> SavedModel:
         parameters=get(manifest, "parameters", dict),
         n_components=size("n_components", get(manifest, "n_components")),
         similarity=get(manifest, "similarity", str),
-        family=expect("family", manifest.get("family", "poisson"), str),
+        family=_family(manifest.get("family", "poisson")),
         seed=_seed(get(manifest, "seed", str)),
         schemas=schemas,
         given_ids=_given_ids(manifest, schemas),
@@ -83,6 +83,13 @@ def _schema(view: str, entry: Any) -> ViewSchema:
         if math.prod(shape) >= 2**63:
             raise DamagedValue(f"row_shape: expected fewer than 2^63 columns, got {short(shape)}")
     return ViewSchema(size("n", get(entry, "n")), shape, get(entry, "sparse", bool))
+
+
+def _family(saved: Any) -> str | dict[str, str]:
+    family: str | dict[str, str] = expect("family", saved, str, dict)
+    for name in family.values() if isinstance(family, dict) else ():
+        expect("family", name, str)
+    return family
 
 
 def _seed(text: str) -> int:

@@ -11,7 +11,7 @@ from scipy import sparse
 from pmvge.checks import Check, flag, integer, one_of, optional, path, real, sizes
 from pmvge.errors import ParameterError
 from pmvge.graph import MultiViewGraph
-from pmvge.likelihoods import FAMILIES
+from pmvge.likelihoods import check_family_names
 from pmvge.model.pair_weights import check_pair_weights
 from pmvge.similarities import SIMILARITIES
 from pmvge.training import SCHEDULES
@@ -24,7 +24,7 @@ CHECKS: dict[str, Check] = {
     "batch_norm": flag,
     "standardize": flag,
     "similarity": lambda name, value: one_of("auto", *SIMILARITIES)(name, value),  # may grow
-    "family": lambda name, value: one_of(*FAMILIES)(name, value),
+    "family": check_family_names,
     "scheme": one_of(*SCHEMES),
     "pair_weights": check_pair_weights,
     "batch_size": integer(2),

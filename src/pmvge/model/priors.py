@@ -14,9 +14,10 @@ entity determine. For :math:`\phi = 1` this is the fixed point of :math:`\sigma^
 \operatorname{mean}(|e_i|^2 + \operatorname{tr} H_i^{-1}) / K`, whose iterations are slow where
 :math:`\sigma` is small; those of this form, which is MacKay's, are not.
 
-:math:`A_d = \sum_j \frac{\deg_j}{W} \tilde y_j \tilde y_j^\top`, where :math:`\tilde y_j` is the
-partner's vector, and 1 at the bias of the view pair. The information of an entity's links is
-:math:`\sum_j \mu_{ij} \tilde y_j \tilde y_j^\top`; :math:`\mu_i A_d` has its total, and the mean
+:math:`A_d = \sum_j \frac{\deg_j}{W} s_j s_j^\top`, where :math:`s_j` is the derivative of
+:math:`g_{ij}` in :math:`y_i`, which is :math:`y_j` for inner products, and 1 at the bias of the
+view pair. The information of an entity's links is
+:math:`\sum_j \mu_{ij} s_j s_j^\top`; :math:`\mu_i A_d` has its total, and the mean
 partner in place of the entity's own. Where the gradient in :math:`b_i` is 0, :math:`\mu_i = \deg_i
 - b_i / \tau_d^2`: an entity without links of a view pair has information, too.
 
@@ -76,14 +77,14 @@ class PriorUpdate:
         rng: np.random.Generator,
         device: torch.device,
         shards: Shards,
-        measure: Measure,
+        measures: Mapping[Pair, Measure],
         drawn: int,
         pair_weights: Mapping[Pair, float] = MappingProxyType({}),
     ) -> None:
         self.network, self.shards, self.device, self.drawn = network, shards, device, drawn
         self.pair_weights = pair_weights
         self.graph = graph
-        self.links = {pair: with_measure(links, measure) for pair, links in graph.links.items()}
+        self.links = {p: with_measure(links, measures[p]) for p, links in graph.links.items()}
         found = {view: self._sample(view, rng) for view in views}
         self.views = {view: samples for view, samples in found.items() if samples is not None}
 
@@ -183,8 +184,9 @@ class PriorUpdate:
             own = torch.zeros(len(index), len(samples.partners), dtype=e.dtype, device=e.device)
             own[:, number] = 1.0
             if e.shape[1]:
-                y = self.network(other, rows, index)[:, : self.network.n_components].double()
-                own = torch.cat([self._derivative(view, e) * y, own], 1)
+                y = self.network(other, rows, index)[:, : self.network.n_components]
+                s = self.network.similarity.partner_slopes(y).double()
+                own = torch.cat([self._derivative(view, e) * s, own], 1)
             moments.append(own.T @ own / len(own))
         return torch.einsum("p,pij->ij", samples.share, torch.stack(moments))
 

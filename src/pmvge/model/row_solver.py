@@ -13,7 +13,8 @@ slopes and negative curvatures of the likelihood in :math:`\langle q, c_j \rangl
 
 .. math:: (J^\top C^\top \mathrm{diag}(h)\, C J + P)\, \delta = J^\top C^\top D - P \theta.
 
-If q is linear in the effects and o is the identity, this is Newton's method on a concave function.
+If q is linear in the effects, o is the identity and the family is concave, this is Newton's method
+on a concave function. For other families h is the expected curvature.
 The matrix is positive definite, so that a short enough step never lowers F: steps are halved until
 it rises.
 """
@@ -151,8 +152,13 @@ class RowLikelihood:
             at_link = self.family.at_link(w[linked], eta[linked], self.pair)
             terms = zero.masked_scatter(linked, at_link)
             (D,) = torch.autograd.grad(terms.sum(), eta, create_graph=True)
-            (second,) = torch.autograd.grad(D.sum(), eta, materialize_grads=True)
-        return Derivatives(terms.detach().sum(1), D.detach(), (-second).clamp_min(0.0))
+            if self.family.concave:
+                (second,) = torch.autograd.grad(D.sum(), eta, materialize_grads=True)
+                h = (-second).clamp_min(0.0)
+            else:
+                h = self.family.information(eta, self.pair)
+                h = torch.where(linked, h, h if v is None else v * h)
+        return Derivatives(terms.detach().sum(1), D.detach(), h.detach())
 
 
 @dataclass(frozen=True)

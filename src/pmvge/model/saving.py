@@ -119,7 +119,9 @@ def load_model(
     def load(manifest: dict[str, Any], parts: storage.Parts) -> Fitted:
         saved = parse_manifest(manifest)
         _check_registered(folder, "similarity", saved.similarity, SIMILARITIES)
-        _check_registered(folder, "family", saved.family, FAMILIES)
+        names = [saved.family] if isinstance(saved.family, str) else saved.family.values()
+        for name in names:
+            _check_registered(folder, "family", name, FAMILIES)
         choices = encoders_from_json(folder, manifest["views"], encoders)
         settings = parameters_from_json(saved.parameters, choices, parameters)
         weights = storage.read_tensors(storage.find_part(parts, "weights.safetensors"))

@@ -58,7 +58,7 @@ def search(
             if isinstance(level, PairLevels)
             else level
         )
-        scores = expected_weight(g, log_alpha, fitted.family)
+        scores = expected_weight(g, log_alpha, fitted.family_of(view, among))
     if (left_out := positions < 0).any():
         ids[left_out] = -1 if ids.dtype.kind in "iu" else ""
         scores[left_out] = np.nan

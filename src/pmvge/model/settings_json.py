@@ -77,8 +77,9 @@ def parameters_to_json(parameters: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in parameters.items():
         if name == "encoder":
             values[name] = _setting_to_json(value)
-        elif name == "pair_weights" and isinstance(value, Mapping):
-            values[name] = {pair_key(pair): float(factor) for pair, factor in value.items()}
+        elif name in ("family", "pair_weights") and isinstance(value, Mapping):
+            by_pair = {pair_key(pair): entry for pair, entry in value.items()}
+            values[name] = parameters_to_json(by_pair)
         elif isinstance(value, Path | torch.device):
             values[name] = str(value)
         elif isinstance(value, np.generic):

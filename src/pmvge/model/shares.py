@@ -41,6 +41,8 @@ def feature_shares(
     network.eval()
     shares: Shares = {}
     for view, pairs in network.bias_pairs.items():
+        if network.effects_of(view) is None:
+            continue
         entities = _sample(graph.sizes[view], rng)
         rows = rows_of(graph, view, entities, device)
         with torch.no_grad():

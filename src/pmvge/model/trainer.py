@@ -91,7 +91,7 @@ def make_trainer(
             n_links=B,
             n_uniform=n_uniform,
             rng=rng,
-            measure=family.measure,
+            measure=family.measures(share.links),
             pair_weights=pair_weights,
         )
         drawn, n_entities = min(B, share.n_links), 2 * (B + n_uniform)
@@ -152,7 +152,7 @@ def _prior_weights(
     if not network.bias_pairs:
         return {}
     weights = sampler.prior_weights(world.total(sampler.total))
-    return {view: weights[view] for view in network.bias_pairs if view in weights}
+    return {view: part for view, part in weights.items() if network.effects_of(view) is not None}
 
 
 def _prior_update(
@@ -170,8 +170,8 @@ def _prior_update(
     learned = learned_priors(network, choose_priors(settings["effects_prior"], kinds))
     if not learned:
         return None
-    rng, measure = np.random.default_rng([seed, 6]), _family(network).measure
-    return PriorUpdate(network, graph, learned, rng, device, shards, measure, drawn, pair_weights)
+    rng, measures = np.random.default_rng([seed, 6]), _family(network).measures(graph.links)
+    return PriorUpdate(network, graph, learned, rng, device, shards, measures, drawn, pair_weights)
 
 
 def _family(network: MultiViewEncoder) -> Family:
@@ -219,9 +219,10 @@ def _has_unused_parameters(
     def optimized(module: nn.Module) -> set[int]:
         return {id(p) for p in module.parameters() if p.requires_grad} - lazy_weights
 
-    weights = optimized(network) - optimized(network.similarity) - optimized(_family(network))
+    weights = optimized(network) - optimized(network.similarity)
     used = (
         {p for view in pair for module in network.modules_of(view) for p in optimized(module)}
+        | optimized(_family(network).for_pair(*pair))
         for pair in graph.links
     )
     return any(weights - part for part in used)
@@ -300,7 +301,7 @@ def _validator(
         n_links=size,
         n_uniform=size,
         rng=rng,
-        measure=family.measure,
+        measure=family.measures(held.links),
         pair_weights=pair_weights,
     )
     batches = list(sampler.each_pair())

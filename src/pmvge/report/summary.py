@@ -60,7 +60,7 @@ def pair_data(model: PMvGE) -> list[PairData]:
                 held,
                 exposure,
                 model.similarity_,
-                model.family_,
+                model.family_.for_pair(a, b),
             )
         )
     return pairs

@@ -86,8 +86,9 @@ class LinkBatch:
 class BlockSampler:
     r"""A sampler of blocks by degree-mixed importance sampling.
 
-    Every link has a measure: its weight w with ``measure="weight"``, 1 with ``"uniform"``. Below,
-    W is the total measure of a view pair, and deg the measure of an entity's links.
+    Every link has a measure: its weight w with ``measure="weight"``, 1 with ``"uniform"``, which
+    may differ by view pair. Below, W is the total measure of a view pair, and deg the measure of an
+    entity's links.
 
     B links are drawn with replacement with probability :math:`w_{ij} / W`, and U uniform entities
     are added to each side. With :math:`p_i = \deg_i / W` an entity has density
@@ -113,12 +114,15 @@ class BlockSampler:
         n_links: int,
         n_uniform: int,
         rng: np.random.Generator,
-        measure: Measure = "weight",
+        measure: Measure | Mapping[Pair, Measure] = "weight",
         pair_weights: Mapping[Pair, float] = MappingProxyType({}),
     ) -> None:
         self.rng = rng
+        measures = dict.fromkeys(graph.links, measure) if isinstance(measure, str) else measure
         self._samplers = [
-            _ViewPairSampler(pair, links, n_links, n_uniform, measure, pair_weights.get(pair, 1.0))
+            _ViewPairSampler(
+                pair, links, n_links, n_uniform, measures[pair], pair_weights.get(pair, 1.0)
+            )
             for pair, links in graph.links.items()
             if links.total > 0
         ]

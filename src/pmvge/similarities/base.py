@@ -25,12 +25,19 @@ class Similarity(nn.Module):
       one width. Within a view links have no direction, so
       :math:`\langle q(y_i), c(y_j) \rangle = \langle q(y_j), c(y_i) \rangle` must hold.
     - :meth:`outer` is elementwise and increasing. A subclass that overrides it sets
-      ``linear = False``.
+      ``linear = False``, and may override :meth:`exp_outer` to make training faster.
+
+    A subclass with parameters has them in its ``__init__``, which is called with K.
     """
 
     linear: ClassVar[bool] = True  # whether ``outer`` is the identity
+    takes_biases: ClassVar[bool] = True  # whether <query, candidate> may have biases added
+    always_biased: ClassVar[bool] = False  # whether views without effects have biases u(x), too
     equal_widths: ClassVar[bool] = True  # whether the vectors y of both views have one width
     effect_sigma: ClassVar[float] = 0.3  # initial sigma of effects that are added to features
+
+    def __init__(self, n_components: int = 0) -> None:
+        super().__init__()
 
     def forward(self, f: torch.Tensor, effects: torch.Tensor | None = None) -> torch.Tensor:
         """Return the vectors y (n, K) from the outputs f (n, K) of an encoder, and effects."""
@@ -45,6 +52,10 @@ class Similarity(nn.Module):
         """Return the mean squared derivative of the vectors in their effects."""
         return 1.0
 
+    def partner_slopes(self, y: torch.Tensor) -> torch.Tensor:
+        """Return the derivatives of g in the vector of an entity, (n, K), from its partners' y."""
+        return y
+
     def query(self, y: torch.Tensor) -> torch.Tensor:
         """Return the left factors (n, Q) of the inner products of vectors y (n, K)."""
         return y
@@ -56,6 +67,14 @@ class Similarity(nn.Module):
     def outer(self, product: torch.Tensor) -> torch.Tensor:
         """Return g from inner products, elementwise and increasing."""
         return product
+
+    def exp_outer(self, product: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Return exp(g) and its derivative in the inner products, which may be overwritten.
+
+        Both are 0 where a product is -inf. None, the default, means autograd of :meth:`outer`,
+        which is slower.
+        """
+        return None
 
     def for_pair(self, a: str, b: str) -> Similarity:
         """Return the similarity of vectors of view ``a`` and of view ``b``; one for all pairs."""

@@ -27,8 +27,8 @@ class Cosine(Similarity):
 
     effect_sigma = 0.1  # relative to |f| = 1
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, n_components: int = 0) -> None:
+        super().__init__(n_components)
         # log s = 10 theta
         self.theta = nn.Parameter(torch.tensor(math.log(INITIAL_SCALE) / SCALE_LR_MULTIPLIER))
 

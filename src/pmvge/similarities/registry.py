@@ -8,9 +8,22 @@ from pmvge.checks import register, registered_name
 from pmvge.errors import ParameterError, choose
 from pmvge.similarities.base import Similarity
 from pmvge.similarities.cosine import Cosine
+from pmvge.similarities.difference import Difference
+from pmvge.similarities.euclidean import Euclidean
+from pmvge.similarities.hyperbolic import Hyperbolic
 from pmvge.similarities.inner import Inner
+from pmvge.similarities.shifted import Shifted
+from pmvge.similarities.weighted import Weighted
 
-SIMILARITIES: dict[str, type[Similarity]] = {"inner": Inner, "cosine": Cosine}
+SIMILARITIES: dict[str, type[Similarity]] = {
+    "inner": Inner,
+    "cosine": Cosine,
+    "shifted": Shifted,
+    "weighted": Weighted,
+    "difference": Difference,
+    "euclidean": Euclidean,
+    "hyperbolic": Hyperbolic,
+}
 ROWS = 8  # entities that a similarity is checked on
 TOLERANCE = 1e-4  # of symmetry, relative to the largest inner product
 
@@ -24,9 +37,9 @@ def register_similarity(name: str, similarity: type[Similarity]) -> None:
     register("similarity", SIMILARITIES, name, similarity, Similarity)
 
 
-def build_similarity(name: str) -> Similarity:
-    """Return a new similarity of that name; raise ParameterError if it is unknown."""
-    return SIMILARITIES[choose("similarity", name, SIMILARITIES)]()
+def build_similarity(name: str, n_components: int) -> Similarity:
+    """Return a new similarity of vectors (n, K); raise ParameterError if the name is unknown."""
+    return SIMILARITIES[choose("similarity", name, SIMILARITIES)](n_components)
 
 
 def similarity_name(similarity: Similarity) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pmvge.model import PMvGE
@@ -20,9 +20,12 @@ SEARCHED = (
 )
 
 
-def defaults() -> dict[str, Any]:
+Choices = Mapping[str, Sequence[str]]  # names of families and effects to choose from
+
+
+def defaults(choices: Choices) -> dict[str, Any]:
     """Return the default settings as a point of the search space."""
-    settings = PMvGE().get_params(deep=False)
+    settings = PMvGE().get_params(deep=False) | {"effects": "vector"}  # which "auto" means
     names = {sizes: name for name, sizes in HIDDEN.items()}
     return {
         "n_components": settings["n_components"],
@@ -31,6 +34,10 @@ def defaults() -> dict[str, Any]:
         "learning_rate": settings["learning_rate"],
         "similarity": settings["similarity"],
         "scheme": settings["scheme"],
+        **{
+            name: settings[name] if settings[name] in options else options[0]
+            for name, options in choices.items()
+        },
     }
 
 
@@ -40,7 +47,7 @@ def fixed_names(fixed: Mapping[str, Any]) -> set[str]:
     return set(fixed) | network
 
 
-def suggest(trial: Any, fixed: Mapping[str, Any]) -> dict[str, Any]:
+def suggest(trial: Any, fixed: Mapping[str, Any], choices: Choices) -> dict[str, Any]:
     """Draw the settings of a trial that are not fixed."""
     taken = fixed_names(fixed)
     settings: dict[str, Any] = {}
@@ -62,6 +69,8 @@ def suggest(trial: Any, fixed: Mapping[str, Any]) -> dict[str, Any]:
         settings["similarity"] = trial.suggest_categorical("similarity", names)
     if "scheme" not in taken:
         settings["scheme"] = trial.suggest_categorical("scheme", ["block", "paper"])
+    for name, options in choices.items():
+        settings[name] = trial.suggest_categorical(name, list(options))
     return settings
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from pmvge.errors import InputError, PmvgeError, StorageError, one_line
 from pmvge.graph import MultiViewGraph
 from pmvge.training import hash_graphs
-from pmvge.tuning.space import as_json, suggest
+from pmvge.tuning.space import Choices, as_json, suggest
 
 NAME = "pmvge"
 LINE_START = b'{"op_code":'  # of every line that Optuna writes to a journal
@@ -135,14 +135,14 @@ def _is_entry(line: bytes) -> bool:
     return known and isinstance(entry.get("worker_id"), str)
 
 
-def check_trials(optuna: Any, search: Any, fixed: Mapping[str, Any]) -> None:
+def check_trials(optuna: Any, search: Any, fixed: Mapping[str, Any], choices: Choices) -> None:
     """Raise ValueError unless the study has the direction and settings of this search."""
     if search.direction != optuna.study.StudyDirection.MAXIMIZE:
         raise ValueError(
             f"the study's direction is {search.direction.name.lower()}; expected maximize"
         )
     for trial in search.get_trials(states=[optuna.trial.TrialState.COMPLETE]):
-        settings = as_json(suggest(optuna.trial.FixedTrial(trial.params), fixed))
+        settings = as_json(suggest(optuna.trial.FixedTrial(trial.params), fixed, choices))
         if settings != trial.user_attrs["settings"] or math.isnan(trial.value):
             raise ValueError(f"trial {trial.number}: its settings were changed, or it has no gain")
 

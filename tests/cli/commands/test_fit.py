@@ -485,3 +485,22 @@ def test_calibrate_fits_twice_and_keeps_the_factors(run, films, model, tmp_path)
     for view, Y in plain.embeddings_.items():
         np.testing.assert_array_equal(calibrated.embeddings_[view], Y)
     assert len(plain.uncalibrated("users", "films")) == 3
+
+
+# -- families ------------------------------------------------------------------------------------
+
+
+def test_the_family_is_an_option_and_weights_give_advice(run, tmp_path):
+    (tmp_path / "links.csv").write_text(
+        "user,film,plays\n" + "".join(f"u{n},f{n % 7},{1 if n % 5 else 400}\n" for n in range(60))
+    )
+    links = ("--view", "user", "--view", "film")
+    links += ("--links", f"user,film={tmp_path / 'links.csv'}:weight=plays")
+    printed = run("fit", *links, "-o", tmp_path / "poisson", *QUICK)
+    assert "times the mean: try --family negative_binomial" in printed.err
+    printed = run("fit", *links, "-o", tmp_path / "nb", *QUICK, "--family", "negative_binomial")
+    assert "--family" not in printed.err
+    assert PMvGE.load(tmp_path / "nb").family == "negative_binomial"
+    flags = (*QUICK, "--set", 'family={"user,film" = "beta"}')
+    run("fit", *links, "-o", tmp_path / "beta", *flags)
+    assert PMvGE.load(tmp_path / "beta").describe()["family"] == "beta"

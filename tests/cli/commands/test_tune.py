@@ -249,3 +249,11 @@ def test_encoders_chosen_by_view_stay(run, project):
 
 def test_searched_settings_are_parameters():
     assert set(SEARCHED) <= set(PMvGE().get_params(deep=False))
+
+
+def test_families_and_effects_are_searched_if_named(run, project):
+    flags = ("--families", "poisson,negative_binomial", "--effects", "none,vector")
+    found = tune(run, project, "--trials", 3, *flags)
+    assert found["settings"]["family"] in ("poisson", "negative_binomial")
+    assert found["settings"]["effects"] in ("none", "vector")
+    assert found["settings"]["scheme"] == "block"

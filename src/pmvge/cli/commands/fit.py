@@ -33,6 +33,10 @@ def fit(
     view: Views = None,
     links: LinkTables = None,
     set_: Settings = None,
+    family: Annotated[
+        str | None,
+        typer.Option(help="The distribution of weights, as --set family=NAME. [poisson]"),
+    ] = None,
     validation: Annotated[
         float | None,
         typer.Option(help="Share of the links held out for early stopping, 0 for none. [0.1]"),
@@ -75,12 +79,14 @@ def fit(
         train,
     )
     from pmvge.distributed import is_first, rank_and_size
+    from pmvge.likelihoods import advise_families, build_family
     from pmvge.tables import read_tables, share_links, weight_notes
 
     first = is_first()  # of several processes, only the first prints and saves
     console = Console(quiet=as_json or not first, highlight=False)
     described = load_project(project, view, links)
-    settings = parse_settings(set_ or [], described.model)
+    flags = [*(set_ or []), *([f"family={family}"] if family else [])]
+    settings = parse_settings(flags, described.model)
     check_fraction(validation)
     if sharded:
         described = share_links(described, *rank_and_size())
@@ -91,7 +97,8 @@ def fit(
         for line in describe_project(tables.project):
             console.print(line, soft_wrap=True, markup=False)
     if first:
-        print_notes(tables.notes())
+        chosen = build_family(settings.get("family", "poisson"), tuple(tables.graph.links))
+        print_notes([*tables.notes(), *advise_families(tables.graph, chosen)])
         balanced = settings.get("pair_weights") is not None
         print_notes(weight_notes(tables.project, tables.graph, balanced=balanced), "warning")
     console.print(visible_lines(tables.graph), markup=False)

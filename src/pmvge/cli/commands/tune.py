@@ -49,6 +49,20 @@ def tune(
     view: Views = None,
     links: LinkTables = None,
     set_: Settings = None,
+    families: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME",
+            help="Search the family of weights, too, such as poisson,negative_binomial; trials are "
+            "then compared by the held-out score.",
+        ),
+    ] = None,
+    effects: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND,KIND", help="Search the effects, too, such as none,bias,vector."
+        ),
+    ] = None,
     validation: Annotated[
         float | None, typer.Option(help="Share of the links that trials are scored on. [0.1]")
     ] = None,
@@ -82,7 +96,8 @@ def tune(
     check_writable(path, folder=False)
     before = parse_settings([], described.model)
     # Settings that are not searched stay, and so do encoders that are chosen by view.
-    others = {k: v for k, v in before.items() if k not in SEARCHED or isinstance(v, Mapping)}
+    searched = {*SEARCHED, *(["family"] if families else []), *(["effects"] if effects else [])}
+    others = {k: v for k, v in before.items() if k not in searched or isinstance(v, Mapping)}
     fixed = parse_settings(set_ or [], others)
     check_fraction(validation)
     saved = fixed.pop("validation_fraction", 0.1)
@@ -120,6 +135,8 @@ def tune(
             trials=trials,
             minutes=minutes,
             fixed=fixed,
+            families=_names(families),
+            effects=_names(effects),
             seed=seed,
             on_trial=print_trial,
             on_note=lambda note: print_notes([note]),
@@ -156,6 +173,10 @@ def tune(
         f"Wrote {bold(path)}. Next: pmvge fit {shell_quoted(path)}",
         soft_wrap=True,
     )
+
+
+def _names(text: str | None) -> list[str]:
+    return [name.strip() for name in text.split(",")] if text else []
 
 
 def _read(path: Path) -> str:

@@ -33,7 +33,7 @@ def details(facts: Mapping[str, Any]) -> Section:
         f'<div class="card"><dl class="settings">{settings}</dl></div>'
     )
     lead = (
-        f"Weights have the distribution {escape_html(facts['family'])} with the parameter "
+        f"Weights have the distribution {_family(facts['family'])} with the parameter "
         "<i>alpha</i> · exp(<i>g</i>), where <i>g</i> is the "
         f"{escape_html(facts['similarity'])} similarity of the two vectors. For Poisson weights "
         "the parameter is the expected weight."
@@ -41,17 +41,30 @@ def details(facts: Mapping[str, Any]) -> Section:
     return Section("details", "The model in detail", lead, body, "Details")
 
 
+def _family(family: str | Mapping[str, str]) -> str:
+    """Return the name of the family, or those of all view pairs."""
+    if isinstance(family, str):
+        return escape_html(family)
+    return ", ".join(
+        f"{escape_html(name)} ({user_text(pair, 40)})" for pair, name in family.items()
+    )
+
+
 def _alpha_table(facts: Mapping[str, Any]) -> str:
     """Return the table of view pairs: alpha, its error, and the links if they are known."""
     links = facts["links"]
     held = any(entry["held_out"] for entry in links.values())
     head = ["view pair", "alpha", "error of alpha"]
+    dispersed = any("dispersion" in entry for entry in facts["alpha"].values())
+    head += ["dispersion"] * dispersed
     head += ["links", "weight"] * bool(links) + ["held-out links", "held-out weight"] * held
     rows = []
     for pair, entry in facts["alpha"].items():
         error = entry["relative_error"]
         row = [pair_name(entry["pair"]), format_number(entry["alpha"])]
         row.append(f"± {error:.2%}" if error else "exact")
+        if dispersed:
+            row.append(format_number(entry["dispersion"]) if "dispersion" in entry else "")
         if links:
             row += [f"{links[pair]['links']:,}", format_number(links[pair]["weight"])]
         if held:

@@ -34,6 +34,8 @@ EXPLAINED = {
     "expected_over_observed": "total expected over total observed weight of the scored pairs; "
     "below 1 if each link is either in training or held out, because pairs with training links, "
     "which have the largest expected weights, are not scored",
+    "held_out_score": "log-probability of what is held out, in nats per held-out link; higher is "
+    "better, and comparable between families",
 }
 COUNTS = ("links", "queries", "sampled_queries", "pairs", "observed")  # alike for all rows
 BESIDE = {"features only": "features_only", "popularity": "popularity"}  # rows, and their results

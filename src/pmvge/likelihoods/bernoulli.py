@@ -1,0 +1,120 @@
+"""The Bernoulli family: linked or not."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pmvge.distributed import total_weight
+from pmvge.errors import GraphError
+from pmvge.graph import Pair
+from pmvge.likelihoods.alpha import TOLERANCE, LogAlpha, TrainedGraph, link_terms
+from pmvge.likelihoods.base import Family
+from pmvge.likelihoods.block_loss import BLOCK_TOLERANCE, Block
+from pmvge.likelihoods.block_partition import log_block_partition
+from pmvge.likelihoods.sharded import sharded_log_partitions
+from pmvge.likelihoods.terms import Array, PairTerms, no_cells, solve
+from pmvge.progress import OnProgress
+
+SMALL = -12.0  # eta below which log(1 - exp(-mu)) = eta - mu / 2 in float32 and float64
+LARGE = 30.0  # eta above which exp(-mu) = 0; its derivative would be 0 times infinity
+
+
+class Bernoulli(Family):
+    r"""Weights are 0 or 1, linked with probability :math:`1 - e^{-\mu}` (complementary log-log).
+
+    .. math:: \mathrm{zero}(\eta) = -e^\eta, \qquad
+              \mathrm{at\_link}(1, \eta) = \log(1 - \exp(-e^\eta)).
+
+    It is the probability that a Poisson weight is positive, so :math:`\mu` keeps its meaning. The
+    sum over entity pairs is that of Poisson weights, :math:`-\alpha Z`. So a block needs one log Z,
+    and alpha is found by a search over the terms of links alone.
+    """
+
+    def zero(self, eta: torch.Tensor, pair: Pair) -> torch.Tensor:
+        """Return the log-probability of no link."""
+        return -eta.exp()
+
+    def at_link(self, w: torch.Tensor, eta: torch.Tensor, pair: Pair) -> torch.Tensor:
+        """Return the log-probability of a link."""
+        ordinary = torch.log(-torch.expm1(-eta.clamp(SMALL, LARGE).exp()))
+        small = eta.clamp(max=SMALL)
+        return torch.where(eta < SMALL, small - 0.5 * small.exp(), ordinary)
+
+    def excess(self, w: torch.Tensor, eta: torch.Tensor, pair: Pair) -> torch.Tensor:
+        """Return the log-odds of a link."""
+        return self.at_link(w, eta, pair) + eta.exp()
+
+    def expected(self, eta: torch.Tensor) -> torch.Tensor:
+        """Return the probability of a link."""
+        return -torch.expm1(-eta.exp())
+
+    def saturated(self, w: torch.Tensor, pair: Pair) -> torch.Tensor:
+        """Return 0: a link can have probability 1."""
+        return torch.zeros_like(w)
+
+    def check_weights(self, where: str, weights: Array) -> None:
+        """Raise GraphError if a weight is not 1."""
+        wrong = np.flatnonzero(weights != 1)
+        if len(wrong):
+            raise GraphError(
+                f"{where}: expected weights of 1, got {len(wrong):,} others, such as "
+                f"{weights[wrong[0]]:g}; set all weights to 1, or use family 'poisson' or, for "
+                "counts, 'negative_binomial'"
+            )
+
+    def sample(
+        self, eta: NDArray[np.float64], pair: Pair, rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Draw zeros and ones."""
+        return (rng.random(eta.shape) < -np.expm1(-np.exp(eta))).astype(np.float64)
+
+    # -- sums over a view pair --------------------------------------------------------------
+
+    def block_loss(self, block: Block) -> torch.Tensor:
+        r"""Return :math:`\alpha \hat Z / c - \sum n\, \mathrm{excess}`, with alpha at its best."""
+        batch, g = block.batch, block.link_similarities()
+        log_Z = log_block_partition(block.left, block.right, batch, block.similarity)
+        counts = g.new_tensor(batch.link_counts)
+        links = PairTerms(self, batch.pair, no_cells, 1.0, torch.ones_like(g), g, counts)
+        start = float(log_Z.detach()) - math.log(block.total)  # log of Z per unit of measure
+        log_alpha = solve(
+            lambda a: links.link_slope(a) - math.exp(a + start), -start, tolerance=BLOCK_TOLERANCE
+        )
+        zeros = torch.exp(log_Z + (log_alpha - math.log(block.total)))
+        return zeros - links.value(log_alpha) - block.constant_loss
+
+    def fit_alphas(
+        self,
+        trained: TrainedGraph,
+        rng: np.random.Generator,
+        on_progress: OnProgress | None = None,
+    ) -> dict[Pair, LogAlpha]:
+        """Return log alpha of each view pair, from one log Z and the terms of links."""
+        partitions = sharded_log_partitions(
+            trained.shards,
+            trained.graph,
+            trained.own,
+            trained.gathered,
+            rng,
+            similarity=trained.similarity,
+            on_progress=on_progress,
+        )
+        alphas = {}
+        for pair, partition in partitions.items():
+            weight, links = trained.weight(pair), trained.links(pair)
+            if weight <= 0:
+                alphas[pair] = LogAlpha(-math.inf, 0.0, weight)
+                continue
+            terms = link_terms(self, trained, pair, links, weight)  # weights are 1: the measure
+            log_Z = partition.value - math.log(weight)
+
+            def slope(a: float, terms: PairTerms = terms, log_Z: float = log_Z) -> float:
+                return total_weight(trained.shards, terms.link_slope(a)) - math.exp(a + log_Z)
+
+            value = solve(slope, -log_Z, tolerance=TOLERANCE)
+            alphas[pair] = LogAlpha(value, partition.standard_error, weight)
+        return alphas

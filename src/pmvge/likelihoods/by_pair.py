@@ -1,0 +1,79 @@
+"""Families that differ by view pair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import nn
+
+from pmvge.graph import MultiViewGraph, Pair
+from pmvge.likelihoods.alpha import LogAlpha, TrainedGraph
+from pmvge.likelihoods.base import Family
+from pmvge.progress import OnProgress, share_progress
+
+
+class FamilyByPair(Family):
+    """Several families, each for some view pairs; :meth:`for_pair` gives that of a view pair."""
+
+    def __init__(self, families: Mapping[str, Family]) -> None:
+        super().__init__([pair for family in families.values() for pair in family.pairs])
+        self.names = tuple(families)
+        self.families = nn.ModuleList(families.values())
+
+    def for_pair(self, a: str, b: str) -> Family:
+        """Return the family of a view pair, in either order."""
+        for family in self.families:
+            assert isinstance(family, Family)
+            if (a, b) in family.index:
+                return family
+        raise KeyError((a, b))
+
+    def name_of(self, pair: Pair) -> str:
+        """Return the name of the family of a view pair."""
+        of_pair = self.for_pair(*pair)
+        return next(
+            name
+            for name, family in zip(self.names, self.families, strict=True)
+            if family is of_pair
+        )
+
+    def zero(self, eta: torch.Tensor, pair: Pair) -> torch.Tensor:
+        """Return the log-likelihood of weight 0."""
+        return self.for_pair(*pair).zero(eta, pair)
+
+    def at_link(self, w: torch.Tensor, eta: torch.Tensor, pair: Pair) -> torch.Tensor:
+        """Return the log-likelihood of weights w > 0."""
+        return self.for_pair(*pair).at_link(w, eta, pair)
+
+    def fit_alphas(
+        self,
+        trained: TrainedGraph,
+        rng: np.random.Generator,
+        on_progress: OnProgress | None = None,
+    ) -> dict[Pair, LogAlpha]:
+        """Return log alpha of each view pair by its family."""
+        parts = {
+            n: {p: terms for p, terms in trained.terms.items() if self.for_pair(*p) is family}
+            for n, family in enumerate(self.families)
+        }
+        callbacks = share_progress({n: sum(p.values()) for n, p in parts.items()}, on_progress)
+        found: dict[Pair, LogAlpha] = {}
+        for n, pairs in parts.items():
+            family = self.families[n]
+            assert isinstance(family, Family)
+            part = replace(
+                trained,
+                graph=_with_pairs(trained.graph, pairs),
+                validation=None
+                if trained.validation is None
+                else _with_pairs(trained.validation, pairs),
+            )
+            found |= family.fit_alphas(part, rng, callbacks[n])
+        return {pair: found[pair] for pair in trained.terms}
+
+
+def _with_pairs(graph: MultiViewGraph, pairs: Mapping[Pair, int]) -> MultiViewGraph:
+    return graph.with_links({pair: part for pair, part in graph.links.items() if pair in pairs})
