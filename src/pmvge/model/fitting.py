@@ -70,11 +70,12 @@ def fit(
 ) -> Fitted:
     """Return a trained model, with the vectors and alpha of the training graph.
 
-    Training starts from what ``start`` has learned. With ``decay_steps`` its length is that number
-    of steps, of a decaying rate. ``hold_out`` is the share of the links to hold out; None means ``validation_fraction``, or no
-    links without ``patience``. With several processes, each trains on its share of the links. With
-    ``sharded``, ``graph`` holds only that share. Raise GraphError, ParameterError or StorageError
-    if the graphs, settings or checkpoint are not valid, and DivergedError if training diverges.
+    Training starts from what ``start`` has learned, and makes ``decay_steps`` steps of a decaying
+    rate if they are given. ``hold_out`` is the share of the links to hold out; None means
+    ``validation_fraction``, or no links without ``patience``. With several processes, each trains
+    on its share of the links. With ``sharded``, ``graph`` holds only that share. Raise GraphError,
+    InputError, ParameterError or StorageError if the graphs, settings, start or checkpoint are not
+    valid, and DivergedError if training diverges.
     """
     settings = _resolve_hold_out(settings, validation, hold_out)
     check_parameters(settings)
