@@ -478,7 +478,7 @@ def test_an_interrupt_after_saving_says_so(run, films, tmp_path, monkeypatch):
 def test_calibrate_fits_twice_and_keeps_the_factors(run, films, model, tmp_path):
     flags = (films / "pmvge.toml", "-o", tmp_path / "model", *QUICK, "--calibrate")
     printed = run("fit", *flags)
-    assert "Expected weights of new entities, users - films: " in printed.out
+    assert "Factors of new entities, users - films: " in printed.out
     calibrated = PMvGE.load(tmp_path / "model")
     assert calibrated.uncalibrated("users", "films") == ()
     plain = PMvGE.load(model)
