@@ -478,13 +478,13 @@ def test_an_interrupt_after_saving_says_so(run, films, tmp_path, monkeypatch):
     assert PMvGE.load(tmp_path / "m").n_components == 8
 
 
-def test_calibrate_fits_twice_and_keeps_the_factors(run, films, model, tmp_path):
-    flags = (films / "pmvge.toml", "-o", tmp_path / "model", *QUICK, "--calibrate")
-    printed = run("fit", *flags)
+def test_calibrate_fits_twice_and_keeps_the_factors(run, films, effects_model, tmp_path):
+    flags = ("--set", "effects=vector", "--set", "similarity=inner", "--calibrate")
+    printed = run("fit", films / "pmvge.toml", "-o", tmp_path / "model", *QUICK, *flags)
     assert "Factors of new entities, users - films: " in printed.out
     calibrated = PMvGE.load(tmp_path / "model")
     assert calibrated.uncalibrated("users", "films") == ()
-    plain = PMvGE.load(model)
+    plain = PMvGE.load(effects_model)
     for view, Y in plain.embeddings_.items():
         np.testing.assert_array_equal(calibrated.embeddings_[view], Y)
     assert len(plain.uncalibrated("users", "films")) == 3
