@@ -220,9 +220,10 @@ def test_near_misses_are_listed(run, model, films, read):
         run("search", model, "--view", "users", "--among", "films", "--id", "u0042")
 
 
+@pytest.mark.slow
 def test_a_large_similarity_is_explained(run, films, tmp_path):
     model = tmp_path / "model"
-    settings = ("--set", "similarity=cosine", "--set", "n_components=8", "--set", "max_steps=300")
+    settings = ("--set", "similarity=cosine", "--set", "n_components=8", "--set", "max_steps=100")
     run("fit", films / "pmvge.toml", "-o", model, *settings)
     fitted = PMvGE.load(model)
     left = fitted.vectors("users", among="films")
