@@ -23,6 +23,9 @@ from pmvge.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 QUICK = ("--set", "max_steps=20", "--set", "n_components=8")
+# The scores of these models are inner products of their vectors alone.
+VECTORS = (*QUICK, "--set", 'effects="none"', "--set", "similarity=cosine")
+VECTORS += ("--set", "schedule=constant")
 
 
 @dataclass(frozen=True)
@@ -158,7 +161,7 @@ def tables(films, tmp_path) -> Path:
 @pytest.fixture(scope="session")
 def model(films, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("fitted") / "model"
-    invoke("fit", films / "pmvge.toml", "-o", folder, *QUICK)
+    invoke("fit", films / "pmvge.toml", "-o", folder, *VECTORS)
     return folder
 
 
@@ -220,7 +223,7 @@ def paper_model(papers, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("fitted") / "papers"
     flags = ("--view", f"papers={papers / 'papers.csv'}")
     links = ("--links", f"papers,papers={papers / 'cites.csv'}:columns=citing,cited")
-    invoke("fit", *flags, *links, "-o", folder, *QUICK)
+    invoke("fit", *flags, *links, "-o", folder, *VECTORS)
     return folder
 
 

@@ -126,6 +126,8 @@ def test_a_factor_is_the_observed_over_the_expected_weight(
     found = model.describe()["calibrated"][",".join(pair)][kind]
     assert found["factor"] == pytest.approx(factor, rel=1e-5)
     assert found["weight"] == truth(data, pair)[cells].sum()
+    squares = (truth(data, pair)[cells] ** 2).sum()
+    assert found["relative_error"] == pytest.approx(np.sqrt(squares) / found["weight"])
     after = mu_of(model, data, pair)
     np.testing.assert_allclose(after[cells], factor * before[cells], rtol=1e-5)
     known = masks(False, False, pair)

@@ -233,15 +233,19 @@ def test_features_only_is_the_model_of_new_entities(with_effects, loaded, tmp_pa
     assert abs(found["roc_auc"] - results["pairs"]["user,item"]["roc_auc"]) > 0.01
 
 
-def test_features_only_of_a_graph_with_known_and_new_entities(with_effects):
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_features_only_of_a_graph_with_known_and_new_entities(with_effects, calibrated, tmp_path):
     graph, model = with_effects
     half = graph.subgraph({"user": np.arange(40)})
-    known = model.evaluate(half, include_known=True)
     renamed = MultiViewGraph(
         {"user": half.views["user"], "item": half.sizes["item"]},
         {pair: part.matrix() for pair, part in half.links.items()},
         ids={"item": half.ids["item"]},
     )
+    if calibrated:
+        model.save(tmp_path)
+        model = PMvGE.load(tmp_path).calibrate(renamed, exposure=0.5)
+    known = model.evaluate(half, include_known=True)
     new = model.evaluate(renamed, include_known=True)
     assert "features_only" not in new  # all of them are new already
     for name in ("roc_auc", "ndcg@10", "poisson_deviance"):

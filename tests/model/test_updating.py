@@ -368,9 +368,11 @@ def test_a_second_update_is_as_long_as_the_first(tmp_path):
     assert model.describe()["views"]["user"]["n"] == N + 2
 
 
-def test_labels_and_factors_stay(today):
+def test_texts_and_factors_stay(today):
     model = copied(today)
-    model.label({"film": {"title": [f"film {n}" for n in today.ids_["film"]]}})
+    texts = [f"film {n}" for n in today.ids_["film"]]
+    model.label({"film": {"title": texts}}, columns={"film": {"long": texts}})
+    model.label(names={"film": "long"})
     new = make(N + 2)
     is_new = np.array([int(name[1:]) >= N for name in new.ids["user"]])
     part = new.with_links(
@@ -378,10 +380,28 @@ def test_labels_and_factors_stay(today):
     )
     factor = model.calibrate(part).describe()["calibrated"]["user,film"]["new-known"]
     model.update(make(N + 3, M + 2, shuffle=True))
-    titles = dict(zip(model.ids_["film"].tolist(), model.labels_["film"]["title"], strict=True))
-    assert titles[3] == "film 3"
-    assert titles[M] == ""
+    for found in (model.labels_["film"]["title"], model.names_["film"]):
+        titles = dict(zip(model.ids_["film"].tolist(), found, strict=True))
+        assert titles[3] == "film 3"
+        assert titles[M] == ""
     assert model.describe()["calibrated"]["user,film"]["new-known"] == factor
+
+
+def test_factors_of_view_pairs_and_outputs_without_effects_are_new():
+    """With default settings, which depend on the graph, and factors that follow the links."""
+    new = make(N + 9, M + 9)
+    settings = {"progress": False, "random_state": 0, "pair_weights": "balanced"}
+    model = PMvGE(4, max_steps=60, **settings).fit(make(), hold_out=0.2)
+    model.update(new)
+    kept = model.links_.training
+    most = max(map(len, kept.values()))
+    for pair, alpha in model._fitted.alpha.items():
+        expected = np.sqrt(len(kept[pair]) * most) / kept[pair].total
+        assert alpha.pair_weight == pytest.approx(expected)
+    for view in ("user", "film"):
+        as_new = model.embed(view, new.views[view])
+        np.testing.assert_allclose(model._fitted.plain[view][:, :4], as_new, atol=1e-6)
+    assert "features_only" in model.evaluate()
 
 
 def test_a_model_without_links_cannot_be_updated(today, tmp_path):

@@ -30,6 +30,7 @@ SECTIONS = [
     "distributions",
     "examples",
     "evaluation",
+    "effects",
     "details",
 ]
 
@@ -199,7 +200,7 @@ def test_parameters_are_shown_without_memory_addresses(tmp_path: Path, read_page
     page = read_page(write_report(tmp_path / "r.html", model))
     assert "encoder a: Linear, b: linear" in page.words
     assert f"random_state {model.describe()['training']['seed']}" in page.words
-    assert "hidden_sizes (256)" in page.words
+    assert "hidden_sizes (128)" in page.words
     assert " at 0x" not in page.words
 
 

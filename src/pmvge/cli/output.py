@@ -150,11 +150,14 @@ def _cells(row: Mapping[str, float], keys: Iterable[str]) -> Iterator[str]:
 def describe_factors(calibrated: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each view pair on the factors of expected weights of new entities."""
     for pair, kinds in calibrated.items():
-        factors = ", ".join(
-            f"{kind} {'none (no links)' if entry is None else format(entry['factor'], '.3g')}"
-            for kind, entry in kinds.items()
-        )
-        yield visible(f"Expected weights of new entities, {pair.replace(',', ' - ')}: {factors}")
+        factors = ", ".join(f"{kind} {_factor(entry)}" for kind, entry in kinds.items())
+        yield visible(f"Factors of new entities, {pair.replace(',', ' - ')}: {factors}")
+
+
+def _factor(entry: Mapping[str, float] | None) -> str:
+    if entry is None:
+        return "none (no links)"
+    return f"{entry['factor']:.3g} ± {entry['relative_error']:.0%}"
 
 
 def uncalibrated_note(pair: str, kinds: Iterable[str]) -> str:

@@ -212,7 +212,10 @@ def _factor(
         name: tuple(getattr(bins, name).tolist())
         for name in ("expected", "observed", "error", "pairs")
     }
-    return Factor(log_new - fitted.log_alpha_of(*pair), error, weight, shown)
+    # The variance of a total weight is the sum of w^2: that of Poisson events of these sizes.
+    noise = math.sqrt(float(np.square(block.links.weights).sum())) / weight
+    log_factor = log_new - fitted.log_alpha_of(*pair)
+    return Factor(log_factor, math.hypot(error, noise), weight, shown)
 
 
 def _renamed(family: Family, pair: Pair, names: Pair) -> Family:

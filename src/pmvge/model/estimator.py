@@ -325,7 +325,8 @@ class PMvGE(BaseEstimator):
         calibrate
             Share of the entities of each view with features to calibrate with, in (0, 1), for
             instance 0.1: a first model is fitted without them, and gives the factors of
-            :meth:`calibrate`. The model itself is then fitted to all entities. None: no factors.
+            :meth:`calibrate`. The model itself is then fitted to all entities. The first model has
+            no checkpoints: with ``resume`` it is fitted again. None: no factors.
         resume
             Resume from the checkpoint in ``checkpoint_dir``. Without a checkpoint, training starts
             from the beginning.

@@ -41,7 +41,7 @@ class Factor:
     """A factor of the expected weights of new entities, and how it was measured."""
 
     log_value: float
-    relative_error: float  # relative standard error of the sum over entity pairs; 0 if exact
+    relative_error: float  # relative standard error, of the observed weight and of sampled sums
     weight: float  # total weight of the links that it was computed from
     bins: Mapping[str, tuple[float, ...]]  # a reliability diagram after calibration
 

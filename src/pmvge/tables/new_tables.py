@@ -134,7 +134,7 @@ def read_links(
         described["weight"],
         described["aggregate"],
         described["symmetrize"],
-        described.get("on_error", "stop"),
+        on_error=described.get("on_error", "stop"),
     )
     a, b = described["pair"]
     base = folder or Path()

@@ -117,7 +117,8 @@ def test_invalid_flags_are_errors(run, tmp_path, given, says):
 
 
 def test_fit_prints_the_model_folder_and_the_scores(run, films, tmp_path, read):
-    printed = run("fit", films / "pmvge.toml", "-o", tmp_path / "my [red] model", *QUICK)
+    output = ("-o", tmp_path / "my [red] model")
+    printed = run("fit", films / "pmvge.toml", *output, *QUICK, "--set", 'effects="none"')
     assert f"Model: {tmp_path / 'my [red] model'}. Next: pmvge report '{tmp_path}" in printed.out
     assert "Held-out links (used for early stopping)" in printed.out
     for word in ("AUC", "AP", "recall@10", "nDCG@10", "deviance", "E/O", "overall"):
@@ -141,6 +142,7 @@ def test_json_has_the_documented_shape(run, films, tmp_path):
         "overall",
         "uncalibrated",
         "popularity",
+        "features_only",
         "warnings",
     }
     assert results["model"] == str(tmp_path)
@@ -370,7 +372,8 @@ def plain(papers, tmp_path, run):
 
 
 def test_a_view_may_skip_standardisation(run, plain, papers, read, tmp_path):
-    run("fit", plain, "-o", tmp_path / "model", *QUICK, "--set", "encoder=linear")
+    features = ("--set", "encoder=linear", "--set", 'effects="none"')
+    run("fit", plain, "-o", tmp_path / "model", *QUICK, *features)
     model = PMvGE.load(tmp_path / "model")
     assert model.encoder == "linear"
     rows = read(papers / "papers.csv")
@@ -475,13 +478,13 @@ def test_an_interrupt_after_saving_says_so(run, films, tmp_path, monkeypatch):
     assert PMvGE.load(tmp_path / "m").n_components == 8
 
 
-def test_calibrate_fits_twice_and_keeps_the_factors(run, films, model, tmp_path):
-    flags = (films / "pmvge.toml", "-o", tmp_path / "model", *QUICK, "--calibrate")
-    printed = run("fit", *flags)
-    assert "Expected weights of new entities, users - films: " in printed.out
+def test_calibrate_fits_twice_and_keeps_the_factors(run, films, effects_model, tmp_path):
+    flags = ("--set", "effects=vector", "--set", "similarity=inner", "--calibrate")
+    printed = run("fit", films / "pmvge.toml", "-o", tmp_path / "model", *QUICK, *flags)
+    assert "Factors of new entities, users - films: " in printed.out
     calibrated = PMvGE.load(tmp_path / "model")
     assert calibrated.uncalibrated("users", "films") == ()
-    plain = PMvGE.load(model)
+    plain = PMvGE.load(effects_model)
     for view, Y in plain.embeddings_.items():
         np.testing.assert_array_equal(calibrated.embeddings_[view], Y)
     assert len(plain.uncalibrated("users", "films")) == 3

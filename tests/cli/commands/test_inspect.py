@@ -16,7 +16,15 @@ def test_inspect_as_json(run, model, truth):
     assert facts["views"]["genre"]["encoder"] == "lookup"
     assert facts["alpha"]["users,films"]["alpha"] == pytest.approx(truth.alpha, rel=1e-5)
     assert facts["training"]["steps"] == 20
-    assert facts["changed_settings"] == {"n_components": 8, "max_steps": 20, "random_state": 0}
+    assert facts["changed_settings"] == {
+        "n_components": 8,
+        "max_steps": 20,
+        "random_state": 0,
+        "effects": "none",
+        "similarity": "cosine",
+        "schedule": "constant",
+        "weight_decay": 0.0,  # chosen by fit
+    }
     held = PMvGE.load(model).links_.held_out["users", "films"]
     links = facts["links"]["users,films"]
     assert links["held_out"] == len(held) == round(0.1 * (truth.W > 0).sum())
@@ -34,7 +42,8 @@ def test_inspect_prints_tables(run, model):
         assert word in printed
     assert "training: History: 20 steps" in printed
     line = (
-        "settings that differ from the defaults: max_steps = 20, n_components = 8, random_state = 0"
+        "settings that differ from the defaults: effects = none, max_steps = 20, n_components = 8, "
+        "random_state = 0, schedule = constant, similarity = cosine, weight_decay = 0.0"
     )
     assert line in " ".join(printed.split())
 

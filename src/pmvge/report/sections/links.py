@@ -86,16 +86,15 @@ def _new_entities(facts: Mapping[str, Any]) -> str:
         name = pair_name(facts["alpha"][pair]["pair"])
         for kind, entry in kinds.items():
             if entry is None:
-                rows.append([name, kind, "not calibrated", "–"])
+                rows.append([name, kind, "not calibrated", "–", "–"])
                 continue
-            rows.append(
-                [name, kind, format_number(entry["factor"]), format_number(entry["weight"])]
-            )
+            error, weight = f"± {entry['relative_error']:.1%}", format_number(entry["weight"])
+            rows.append([name, kind, format_number(entry["factor"]), error, weight])
             columns = {key: np.array(values) for key, values in entry["bins"].items()}
             drawn = figures.calibration_panel(Reliability(**columns, n_sampled=0), HELD_OUT)
             chart = figure(f"calibration-{index}-{kind}", drawn, "Calibration")
             panels.append(_panel(f"{name}: {kind}", "", chart))
-    head = ["view pair", "entities", "factor", "observed weight"]
+    head = ["view pair", "entities", "factor", "standard error", "observed weight"]
     return (
         '<h3>New entities</h3><p class="lead">Vectors of new entities come from their features, so '
         "their expected weights can be wrong by a factor, which calibration measures on entities "
