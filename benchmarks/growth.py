@@ -55,7 +55,7 @@ def measure(kind: str, repeats: int) -> list[dict[str, Any]]:
     for n in SIZES:
         start = time.perf_counter()
         graph = problem(kind, n, np.random.default_rng(0))
-        settings = PMvGE(n_components=64, random_state=0).get_params()
+        settings = PMvGE(64, batch_size=512, schedule="constant", weight_decay=0.0).get_params()
         spec = EncoderSpec("mlp", (256,), "relu", "identity", False, 0.3, 0.0)
         choices = choose_encoders("mlp", spec, schemas_of(graph))
         network = MultiViewEncoder(choices, schemas_of(graph), 64, "cosine")
