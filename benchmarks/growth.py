@@ -20,8 +20,9 @@ from plotly import graph_objects
 from scipy import sparse
 from step import median_times
 
-from pmvge import MultiViewGraph, PMvGE
+from pmvge import MultiViewGraph
 from pmvge.encoders import EncoderSpec, MultiViewEncoder, choose_encoders, schemas_of
+from pmvge.experiments.paper_model import paper_model
 from pmvge.model.trainer import make_trainer
 from pmvge.training.progress import NoProgress
 
@@ -55,7 +56,7 @@ def measure(kind: str, repeats: int) -> list[dict[str, Any]]:
     for n in SIZES:
         start = time.perf_counter()
         graph = problem(kind, n, np.random.default_rng(0))
-        settings = PMvGE(64, batch_size=512, schedule="constant", weight_decay=0.0).get_params()
+        settings = paper_model(n_components=64, random_state=0).get_params()
         spec = EncoderSpec("mlp", (256,), "relu", "identity", False, 0.3, 0.0)
         choices = choose_encoders("mlp", spec, schemas_of(graph))
         network = MultiViewEncoder(choices, schemas_of(graph), 64, "cosine")

@@ -25,8 +25,8 @@ from plotly import graph_objects
 
 from pmvge import EncoderSpec, MultiViewGraph
 from pmvge.encoders import MultiViewEncoder, schemas_of
+from pmvge.experiments.paper_model import paper_model
 from pmvge.likelihoods import build_family
-from pmvge.model import PMvGE
 from pmvge.model.trainer import make_trainer
 from pmvge.training.progress import NoProgress
 
@@ -62,13 +62,8 @@ def step_of(
     family: str = "poisson",
     **options: object,
 ) -> Callable[[], None]:
-    settings = PMvGE(
-        n_components=K,
-        batch_size=LINKS,
-        negative_rate=UNIFORM / LINKS,
-        schedule="constant",
-        weight_decay=0.0,
-        random_state=0,
+    settings = paper_model(
+        n_components=K, batch_size=LINKS, negative_rate=UNIFORM / LINKS, random_state=0
     ).get_params()
     spec = EncoderSpec(
         kind="mlp",
