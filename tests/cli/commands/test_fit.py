@@ -128,7 +128,7 @@ def test_fit_prints_the_model_folder_and_the_scores(run, films, tmp_path, read):
     assert note.endswith(f": 'year' {missing}")
     assert all(line.startswith("warning: ") for line in warnings)  # of a fit of few steps
     assert "the model is not clearly better than a list of the most popular partners" in warnings[0]
-    assert "effects = 'vector'" in warnings[-1]
+    assert "docs/settings.md, Symptoms" in warnings[-1]
 
 
 def test_json_has_the_documented_shape(run, films, tmp_path):
@@ -140,6 +140,7 @@ def test_json_has_the_documented_shape(run, films, tmp_path):
         "pairs",
         "overall",
         "popularity",
+        "features_only",
         "warnings",
     }
     assert results["model"] == str(tmp_path)
@@ -369,7 +370,8 @@ def plain(papers, tmp_path, run):
 
 
 def test_a_view_may_skip_standardisation(run, plain, papers, read, tmp_path):
-    run("fit", plain, "-o", tmp_path / "model", *QUICK, "--set", "encoder=linear")
+    settings = ("--set", "encoder=linear", "--set", "effects='none'")
+    run("fit", plain, "-o", tmp_path / "model", *QUICK, *settings)
     model = PMvGE.load(tmp_path / "model")
     assert model.encoder == "linear"
     rows = read(papers / "papers.csv")
