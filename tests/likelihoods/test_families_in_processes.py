@@ -55,7 +55,7 @@ def fit(folder: Path, sharded: bool) -> None:
     rank = int(os.environ["RANK"])
     model = PMvGE(
         3, family="thinned", max_steps=30, batch_size=64, random_state=0, progress=False,
-        patience=None, similarity="inner",
+        patience=None, similarity="inner", effects="none",
     )  # fmt: skip
     model.fit(graph_of(rank if sharded else None), sharded=sharded)
     numbers = {

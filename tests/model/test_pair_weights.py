@@ -158,3 +158,15 @@ def test_factors_are_saved(given, tmp_path):
     )
     again = PMvGE(**loaded.get_params()).fit(simulate())  # saved parameters can be fitted again
     np.testing.assert_array_equal(again.embeddings_["c"], model.embeddings_["c"])
+
+
+def test_balanced_factors_of_families_by_view_pair():
+    """Links of each view pair have the measure of its family: weights, or 1 for each link."""
+    graph = simulate()
+    settings = {**QUICK, "max_steps": 30, "patience": None, "pair_weights": "balanced"}
+    model = PMvGE(**settings, family={("b", "a"): "negative_binomial"}).fit(graph)
+    first, second = graph.links.values()
+    largest = max(len(first), len(second))
+    found = [model._fitted.alpha_of(*pair).pair_weight for pair in graph.links]
+    assert found[0] == pytest.approx(math.sqrt(len(first) * largest) / len(first))
+    assert found[1] == pytest.approx(math.sqrt(len(second) * largest) / second.total)

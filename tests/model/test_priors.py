@@ -178,7 +178,8 @@ def test_the_dispersion_is_the_weight_of_one_event(stars, expected):
     )
     network = PMvGE(2, effects="vector", max_steps=1, progress=False).fit(graph)._fitted.network
     cpu, rng = torch.device("cpu"), np.random.default_rng(0)
-    update = priors.PriorUpdate(network, graph, "ab", rng, cpu, SINGLE_PROCESS, "weight", 10)
+    measures = dict.fromkeys(graph.links, "weight")
+    update = priors.PriorUpdate(network, graph, "ab", rng, cpu, SINGLE_PROCESS, measures, 10)
     assert update.views["a"].dispersion == pytest.approx(expected)
 
 

@@ -120,7 +120,7 @@ def test_a_fit_on_a_memory_map_equals_a_fit_in_memory(graph, tmp_path):
 
 
 def test_a_resumed_fit_on_a_memory_map_is_bitwise_equal(graph, tmp_path):
-    settings = {"random_state": 0, "progress": False, "patience": None}
+    settings = {"random_state": 0, "progress": False, "patience": None, "schedule": "constant"}
     folder = tmp_path / "checkpoint"
     PMvGE(4, max_steps=30, checkpoint_dir=folder, **settings).fit(graph)
     resumed = PMvGE(4, max_steps=60, checkpoint_dir=folder, **settings).fit(graph, resume=True)

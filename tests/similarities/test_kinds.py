@@ -455,7 +455,8 @@ def test_shifts_of_a_featureless_view_are_free_numbers():
     W = rng.poisson(0.2 * np.outer(degree, degree[:20]))
     graph = MultiViewGraph({"a": 40, "b": 20}, {("a", "b"): W})
     settings = {"max_steps": 300, "learning_rate": 0.05, "patience": None, "random_state": 0}
-    model = PMvGE(1, similarity="shifted", effects="none", progress=False, **settings).fit(graph)
+    settings |= {"effects": "none", "weight_decay": 0.0, "schedule": "constant", "progress": False}
+    model = PMvGE(1, similarity="shifted", **settings).fit(graph)
     g, u = fitted_similarities(model, "a", "b"), model._fitted.outputs["b"][:, 1]
     mu = np.exp(g + model.log_alpha_["a", "b"])
     np.testing.assert_allclose(mu.sum(0), W.sum(0), rtol=0.05, atol=0.5)
@@ -471,5 +472,5 @@ def test_hyperbolic_similarity_takes_no_effects(graph):
     )
     with pytest.raises(ParameterError, match=message):
         PMvGE(similarity="hyperbolic", effects={"b": "bias"}, progress=False).fit(graph)
-    model = PMvGE(3, similarity="hyperbolic", effects="auto", progress=False, **SETTINGS)
+    model = PMvGE(3, similarity="hyperbolic", progress=False, **SETTINGS)  # effects="auto"
     assert model.fit(graph)._fitted.effects == {"a": "none", "b": "none"}

@@ -13,7 +13,7 @@ from pmvge.errors import DivergedError, GraphError, InputError, ParameterError, 
 from pmvge.graph import hold_out_links
 from pmvge.tuning import SEARCHED, tune
 from pmvge.tuning import search as tuning_search
-from pmvge.tuning.space import HIDDEN
+from pmvge.tuning.space import DROPOUT, HIDDEN
 
 FIXED = {"max_steps": 3, "batch_size": 32}
 
@@ -68,11 +68,10 @@ def test_all_of_the_search_space_is_covered(search, monkeypatch):
     settings = [trial.settings for trial in finished]
     assert {s["encoder"] for s in settings} == {"mlp", "linear"}
     assert {s.get("hidden_sizes") for s in settings} == {None, *HIDDEN.values()}
-    assert {s["similarity"] for s in settings} == {"cosine", "inner"}
+    assert {s["similarity"] for s in settings} == {"auto", "cosine", "inner"}
+    assert {s["dropout"] for s in settings} == set(DROPOUT)
     assert {s["scheme"] for s in settings} == {"block", "paper"}
-    for key, low, high in (
-        ("n_components", 8, 256), ("dropout", 0, 0.7), ("learning_rate", 3e-4, 2e-2)
-    ):  # fmt: skip
+    for key, low, high in (("n_components", 8, 256), ("learning_rate", 3e-4, 2e-2)):
         values = [s[key] for s in settings]
         assert low <= min(values) < max(values) <= high
     assert all(isinstance(s["n_components"], int) for s in settings)
@@ -349,10 +348,11 @@ def test_large_seeds_are_accepted(search, seed):
 
 
 def test_families_and_effects_are_compared_by_the_held_out_score(search, parts):
-    options = {"families": ["bernoulli", "negative_binomial"], "effects": ["vector", "bias"]}
+    options = {"families": ["bernoulli", "negative_binomial"], "effects": ["bias", "vector"]}
     found, finished = search(4, **options)
     first = finished[0].settings
-    assert (first["family"], first["effects"]) == ("bernoulli", "vector")  # no default among them
+    # The default family is not among them; the default effects, "auto", are vectors.
+    assert (first["family"], first["effects"]) == ("bernoulli", "vector")
     assert {trial.settings["family"] for trial in finished} <= set(options["families"])
     for trial in finished:
         settings = {**FIXED, **trial.settings, "scheme": "block"}

@@ -73,8 +73,8 @@ class PMvGE(BaseEstimator):
     effects
         What an entity's links say beyond its features: "none" (as in the paper), "bias" (how many
         links it has), "vector" (also which), "auto", or one of them by view. "auto" is
-        "vector", and "none" for "identity" encoders, to whose features "vector" would add effects.
-        New entities have no effects.
+        "vector", and "none" for "identity" encoders, to whose features "vector" would add effects,
+        and with the "hyperbolic" similarity. New entities have no effects.
     effects_prior
         Standard deviations of the effects' Gaussian priors: None (learned for each view), a number,
         ``(sigma of vectors, tau of biases)``, or one of these by view.

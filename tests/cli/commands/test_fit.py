@@ -129,7 +129,7 @@ def test_fit_prints_the_model_folder_and_the_scores(run, films, tmp_path, read):
     assert note.endswith(f": 'year' {missing}")
     assert all(line.startswith("warning: ") for line in warnings)  # of a fit of few steps
     assert "the model is not clearly better than a list of the most popular partners" in warnings[0]
-    assert "effects = 'vector'" in warnings[-1]
+    assert "docs/settings.md, Symptoms" in warnings[-1]
 
 
 def test_json_has_the_documented_shape(run, films, tmp_path):
