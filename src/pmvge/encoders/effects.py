@@ -100,6 +100,7 @@ def choose_effects(
     chosen = {}
     for view, kind in given.items():
         choose("view", view, views, "effects")
+        kind = "none" if kind is None else kind  # so reads --set effects=none
         choose("effects", kind, ("auto", *KINDS), f"view {view!r}: effects")
         automatic = "none" if view in fixed else "vector"
         chosen[view] = automatic if kind == "auto" else kind
