@@ -223,9 +223,10 @@ def test_a_fit_replaces_another_and_removes_its_files(run, tables, own_model):
     assert PMvGE.load(own_model).random_state == 5
 
 
-def test_the_same_command_gives_the_same_model(run, films, model, tmp_path):
-    run("fit", films / "pmvge.toml", "-o", tmp_path, *QUICK)
-    for view, vectors in PMvGE.load(model).embeddings_.items():
+def test_the_same_command_gives_the_same_model(run, films, effects_model, tmp_path):
+    flags = ("--set", "effects=vector", "--set", "similarity=inner")
+    run("fit", films / "pmvge.toml", "-o", tmp_path, *QUICK, *flags)
+    for view, vectors in PMvGE.load(effects_model).embeddings_.items():
         np.testing.assert_array_equal(PMvGE.load(tmp_path).embeddings_[view], vectors)
 
 
