@@ -77,6 +77,10 @@ def test_effects_are_chosen_for_all_views_or_by_view():
     assert choose_effects("bias", VIEWS) == {"user": "bias", "film": "bias", "tag": "none"}
     chosen = choose_effects({"film": "auto"}, VIEWS)
     assert chosen == {"user": "none", "film": "vector", "tag": "none"}
+    chosen = choose_effects("auto", VIEWS, ["user"])  # a fixed view
+    assert chosen == {"user": "none", "film": "vector", "tag": "none"}
+    for none in (None, {"film": None}, "none"):
+        assert set(choose_effects(none, VIEWS).values()) == {"none"}
 
 
 @pytest.mark.parametrize(
@@ -84,8 +88,7 @@ def test_effects_are_chosen_for_all_views_or_by_view():
     [
         ({"usr": "bias"}, r"effects: unknown view 'usr': expected one of .* did you mean 'user'\?"),
         ("biases", r"view 'user': effects: unknown effects 'biases': expected one of 'auto', 'n"),
-        ({"film": None}, "view 'film': effects: unknown effects None"),
-        (None, "unknown effects None"),
+        ({"film": 3}, "view 'film': effects: unknown effects 3"),
         (["bias"], "unknown effects"),
     ],
 )

@@ -82,7 +82,7 @@ SETTINGS = {
     "input_dropout": (RATES, r"input_dropout must lie in \[0, 1\), got {}"),
     "standardize": (["yes", 0, None], "standardize: expected True or False, got {}"),
     "effects": (
-        ["vectors", "", None, 3],
+        ["vectors", "", 3],
         "unknown effects {}: expected one of 'auto', 'none', 'bias', 'vector'",
     ),
     "effects_prior": (
