@@ -203,6 +203,22 @@ def test_held_out_links(tmp_path) -> None:
         read_links(graph.tables, graph.ids, ("p", "p"), {"x": [1], "b": [2]})
 
 
+def test_bad_weights_of_new_links_are_errors_if_they_were_in_training() -> None:
+    seen = {"a": [1, 2], "b": [1, 2], "n": ["3", "4"]}
+    new = {"a": [1, 2, 2], "b": [2, 1, 2], "n": ["5", "many", "-1"]}
+    found = {}
+    for on_error in ("stop", "missing"):
+        links = {("p", "q"): LinkTable(seen, ("a", "b"), "n", on_error=on_error)}
+        found[on_error] = graph_from_frames({"p": None, "q": None}, links)
+    strict, lenient = found.values()
+    with pytest.raises(TableError, match=r'expected numbers.*on_error = "missing"'):
+        read_links(strict.tables, strict.ids, ("p", "q"), new)
+    tables = json.loads(json.dumps(dict(lenient.tables)))  # as a saved model stores them
+    kept, joined = read_links(tables, lenient.ids, ("p", "q"), new)
+    assert (kept.rows.tolist(), kept.cols.tolist(), kept.weights.tolist()) == ([0], [1], [5.0])
+    assert joined.dropped == {"no weight": 2}
+
+
 def test_columns_that_a_table_does_not_have_are_missing(dense) -> None:
     frame = films()
     graph = graph_of(frame)

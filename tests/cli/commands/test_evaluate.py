@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy.stats import poisson
 from sklearn.metrics import (
     average_precision_score,
     mean_poisson_deviance,
@@ -15,7 +16,7 @@ from pmvge import PMvGE
 from pmvge.errors import InputError, ParameterError, TableError
 
 METRICS = ("roc_auc", "average_precision", "recall@10", "ndcg@10", "poisson_deviance",
-           "expected_over_observed")  # fmt: skip
+           "expected_over_observed", "held_out_score")  # fmt: skip
 COUNTS = ("links", "queries", "pairs", "observed")
 
 
@@ -41,6 +42,19 @@ def by_hand(g, mu, W, scored, k=10):
         "poisson_deviance": mean_poisson_deviance(W[scored], mu[scored]),
         "expected_over_observed": mu[scored].sum() / W[scored].sum(),
     }
+
+
+def score_by_hand(mu, W, trained, scored):
+    """Return the log-probability, per link, of links of W (n, m) that were held out whole.
+
+    Each of all links is held out with the same probability s. ``mu`` are the expected weights of
+    the training, whose links ``trained`` are a share 1 - s of all.
+    """
+    links = np.count_nonzero(W[scored])
+    s = links / (np.count_nonzero(trained) + links)
+    of_all = poisson(mu / (1 - s))
+    by_pair = np.where(W > 0, np.log(s) + of_all.logpmf(W), np.log1p(-s * of_all.sf(0)))
+    return {"held_out_score": by_pair[scored].sum() / links}
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +85,7 @@ def test_the_numbers_are_those_of_sklearn(run, model, held_out, truth, held):
     results = evaluated(run, model, "--links", held_out)
     exposure = held.sum() / truth.W.sum()
     expected = by_hand(truth.g, exposure * truth.mu, held, truth.W == 0)
+    expected |= score_by_hand(truth.mu, held, truth.W, truth.W == 0)
     assert 20 < expected["links"] < (held > 0).sum()
     assert results["overall"] == pytest.approx(expected, rel=1e-4)
     both = int(np.count_nonzero((held > 0) & (truth.W > 0)))
@@ -85,6 +100,8 @@ def test_the_numbers_are_those_of_sklearn(run, model, held_out, truth, held):
     }
     # Products of degrees are equal for some pairs: the brute-force ranking breaks ties otherwise.
     assert found["roc_auc"] == pytest.approx(wanted["roc_auc"], abs=0.01)
+    score = score_by_hand(popular, held, truth.W, truth.W == 0)["held_out_score"]
+    assert found["held_out_score"] == pytest.approx(score, rel=1e-4)
 
 
 def test_include_known_scores_all_pairs(run, model, held_out, truth, held):
@@ -100,6 +117,7 @@ def test_length_and_exposure_are_options(run, model, held_out, truth, held):
     flags = ("--links", held_out, "-k", 3, "--exposure", 0.5)
     results = evaluated(run, model, *flags)
     expected = by_hand(truth.g, 0.5 * truth.mu, held, truth.W == 0, k=3)
+    expected |= score_by_hand(truth.mu, held, truth.W, truth.W == 0)
     assert results["overall"] == pytest.approx(expected, rel=1e-4)
 
 
@@ -114,10 +132,12 @@ def test_links_within_a_view(run, paper_model, papers, read):
     trained, held = W.values()
     g = Y @ Y.T
     off = ~np.eye(50, dtype=bool)
-    mu = held.sum() / np.exp(g[off]).sum() * np.exp(g)
-    expected = by_hand(g, mu, held, off & (trained == 0))
+    mu = np.exp(g) / np.exp(g[off]).sum()
+    scored = off & (trained == 0)
+    expected = by_hand(g, held.sum() * mu, held, scored)
     for count in ("links", "pairs", "observed"):  # both orders of a pair were counted
         expected[count] /= 2
+    expected |= score_by_hand(trained.sum() * mu, held, trained, scored)
     results = evaluated(run, paper_model, "--links", papers / "later" / "held_out.csv")
     assert results["overall"] == pytest.approx(expected, rel=1e-4)
 
