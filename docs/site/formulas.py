@@ -19,17 +19,19 @@ SYMBOLS = {
     "alpha": "α", "beta": "β", "gamma": "γ", "Gamma": "Γ", "delta": "δ", "ell": "ℓ", "eta": "η",
     "epsilon": "ϵ", "lambda": "λ",
     "mu": "μ", "pi": "π", "psi": "ψ", "sigma": "σ", "Sigma": "Σ", "tau": "τ", "theta": "θ",
+    "phi": "φ", "kappa": "κ", "rho": "ρ", "omega": "ω", "nu": "ν", "infty": "∞",
 }  # fmt: skip
 OPERATORS = {
     "langle": "⟨", "rangle": "⟩", "in": "∈", "sim": "∼", "ge": "≥", "le": "≤", "cdot": "·",
     "dots": "…", "to": "→", "times": "×", "top": "⊤", "sum": "∑", "prod": "∏", "approx": "≈",
     "notin": "∉", "mid": "∣", "{": "{", "}": "}", "|": "‖", "ne": "≠", "mapsto": "↦", "circ": "∘",
-    "leftarrow": "←", "partial": "∂",
+    "leftarrow": "←", "partial": "∂", "pm": "±", "propto": "∝", "ll": "≪", "gg": "≫", "neg": "¬",
 }  # fmt: skip
-FUNCTIONS = ("exp", "log", "max", "min", "deg", "cos", "sin", "sinh", "coth", "tanh")
+FUNCTIONS = ("exp", "log", "arg", "max", "min", "deg", "cos", "sin", "sinh", "cosh",
+             "coth", "tanh", "arcosh")  # fmt: skip
 SPACES = {"quad": "1em", "qquad": "2em", ",": "0.17em", " ": "0.25em"}
 SKIPPED = ("bigl", "bigr", "Bigl", "Bigr", "left", "right", "limits")
-ACCENTS = {"hat": "^", "tilde": "~"}
+ACCENTS = {"hat": "^", "tilde": "~", "bar": "¯"}
 SCRIPT = {"D": "𝒟", "I": "ℐ", "W": "𝒲"}
 TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|\s+|.", re.DOTALL)
 
