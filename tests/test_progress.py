@@ -7,16 +7,16 @@ from rich.console import Console
 
 from pmvge import progress
 from pmvge.progress import ProgressBar, progress_bar
-from pmvge.training import Record, training_progress
+from pmvge.training import Constant, Record, training_progress
 from pmvge.training.progress import NoProgress, TrainingBar
 
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
 
-def run(watching, *, first=0, validation=0.5, best=0.75) -> None:
+def run(watching, *, first=0, validation=0.5, best=0.75, patience=None) -> None:
     """Report 30 steps in two seconds and one record, as the training loop does."""
     with watching as watch:
-        watch.start(first, 100)
+        watch.start(first, Constant(100, patience))
         watch.step(first + 30, 2.0)
         watch.check(Record(first + 30, 1.0, -0.125, validation, 0.01, 2.0), best)
 
@@ -31,14 +31,20 @@ def shown(**options) -> str:
 
 def test_the_bar_shows_steps_rate_and_scores() -> None:
     text = shown()
-    for part in ("30/100", "15 steps/s", "validation 0.500, best 0.750"):
+    for part in ("30/100", " 15/s", "validation 0.500, best 0.750"):
         assert part in text
+
+
+def test_the_total_is_a_maximum_while_the_end_is_not_known() -> None:
+    text = shown(patience=5)
+    assert "30/≤100" in text
+    assert "30/100" not in text
 
 
 def test_a_resumed_run_counts_from_its_first_step() -> None:
     text = shown(first=40)
     assert "70/100" in text
-    assert "15 steps/s" in text
+    assert " 15/s" in text
 
 
 def test_missing_scores_are_not_shown() -> None:
@@ -51,9 +57,9 @@ def test_missing_scores_are_not_shown() -> None:
 def test_the_rate_is_zero_if_no_time_has_passed() -> None:
     stream = io.StringIO()
     with TrainingBar(Console(file=stream, force_terminal=True, width=120)) as bar:
-        bar.start(0, 10)
+        bar.start(0, Constant(10))
         bar.step(1, 0.0)
-    assert "0 steps/s" in stream.getvalue()
+    assert " 0/s" in stream.getvalue()
 
 
 def test_the_cursor_is_restored_when_training_fails() -> None:
@@ -61,7 +67,7 @@ def test_the_cursor_is_restored_when_training_fails() -> None:
 
     def fail() -> None:
         with TrainingBar(Console(file=stream, force_terminal=True, width=120)) as bar:
-            bar.start(0, 10)
+            bar.start(0, Constant(10))
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

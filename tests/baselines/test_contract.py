@@ -57,6 +57,7 @@ QUICK = {  # parameters for short fits
     "window": 3,
     "n_starts": 2,
     "patience": None,
+    "effects": "none",  # the paper's model: vectors are functions of features
 }
 SIZES = (24, 20, 16)  # entities of each view
 N = SIZES[0]
@@ -317,11 +318,12 @@ OTHER = {
     "effects": "vector",
     "activation": "tanh", "constraint": "nodes", "encoder": "linear", "hidden_sizes": (5,),
     "kernel": "laplacian", "order": "first", "output_activation": "tanh", "scheme": "paper",
-    "similarity": "inner", "gamma": 0.01, "landmarks": 7, "fanout": 1, "n_neighbors": 3,
+    "similarity": "cosine", "gamma": 0.01, "landmarks": 7, "fanout": 1, "n_neighbors": 3,
     "input_dropout": 0.5, "weight_decay": 0.3, "n_negatives": 3, "window": 1, "p": 9.0, "q": 9.0,
     "isolation": 0.9, "max_iter": 1, "batch_norm": True, "hierarchical_softmax": True,
     "normalize": True, "n_components": 3, "state_size": 7, "n_walks": 1, "tolerance": 0.5,
     "clip_norm": 1e-3, "random_state": 1, "ridge": 0.5, "learning_rate": 0.05, "dropout": 0.7,
+    "schedule": "constant", "pair_weights": "balanced",
 }  # fmt: skip
 WITHOUT_EFFECT = {
     "progress", "device", "checkpoint_dir", "checkpoint_steps", "checkpoint_seconds",
@@ -329,9 +331,8 @@ WITHOUT_EFFECT = {
     "family",  # there is one; others are tested in tests/likelihoods
     "effects_prior",  # for effects only
     "tol", "n_starts",  # tested with the SBM and MDS
-    # PMvGE uses these only with early stopping, the paper's scheme, or a schedule:
+    # PMvGE uses these only with early stopping, the paper's scheme, or another schedule:
     "tau", "max_epochs", "decay_every", "decay_factor", "validation_fraction", "patience",
-    "schedule",
 }  # fmt: skip
 EXACT = {  # results do not depend on the start, or all entities of a view are used
     ("SGE", "random_state"), ("MDS", "random_state"), ("LLE", "random_state"),

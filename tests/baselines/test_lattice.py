@@ -234,6 +234,8 @@ def test_the_likelihood_estimate_approaches_the_closed_form_for_weak_signals():
             learning_rate=0.03 * strength,
             schedule="cosine",
             patience=None,
+            effects="none",
+            weight_decay=0.0,
             random_state=0,
         ).fit(graph)
         mle = np.linalg.lstsq(X, model.embeddings_["node"], rcond=None)[0]

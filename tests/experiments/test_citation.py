@@ -16,6 +16,7 @@ from scipy import sparse
 from pmvge.datasets import Cora
 from pmvge.errors import DivergedError, InputError
 from pmvge.experiments import (
+    METHODS,
     SIMULATED,
     ExperimentReport,
     Job,
@@ -346,7 +347,7 @@ def test_in_setting_a_two_fits_are_shared_by_all_splits(
     """The validation part uses the first of them; ``unit`` needs no other fit."""
     seeds = []
 
-    class Spy(citation.METHODS["LPP"]):
+    class Spy(METHODS["LPP"]):
         shrinkage, center = 0.1, True
 
         def __init__(self, n_components=2, random_state=None):
@@ -356,7 +357,7 @@ def test_in_setting_a_two_fits_are_shared_by_all_splits(
             seeds.append(self.random_state)
             return super()._fit(graph, seed)
 
-    monkeypatch.setitem(citation.METHODS, "LPP", Spy)
+    monkeypatch.setitem(METHODS, "LPP", Spy)
     made = experiment(planted(), setting, tmp_path)
     entry = made.recipe.entry("LPP")
     settings = {"n_components": 2}

@@ -233,8 +233,10 @@ def test_resuming_a_finished_run_makes_no_steps(graph, tmp_path, interrupt, sett
 
 
 def test_a_finished_run_resumes_if_max_steps_is_larger(graph, tmp_path):
-    pmvge(tmp_path, max_steps=50).fit(graph)
-    assert_same(pmvge(tmp_path).fit(graph, resume=True), pmvge().fit(graph))
+    settings = {"schedule": "constant"}  # its rates do not depend on max_steps
+    pmvge(tmp_path, max_steps=50, **settings).fit(graph)
+    resumed = pmvge(tmp_path, **settings).fit(graph, resume=True)
+    assert_same(resumed, pmvge(**settings).fit(graph))
 
 
 @pytest.mark.parametrize("exists", [True, False])
@@ -409,8 +411,8 @@ def damaged_files(folder, count):
 
 
 def test_the_previous_checkpoint_is_used_if_the_latest_is_damaged(graph, tmp_path):
-    settings = {"checkpoint_steps": 10, "checkpoint_seconds": None, "patience": None}
-    expected = pmvge(max_steps=40, patience=None).fit(graph)
+    settings = {"checkpoint_steps": 10, "patience": None, "schedule": "constant"}
+    expected = pmvge(max_steps=40, patience=None, schedule="constant").fit(graph)
     pmvge(tmp_path / "made", max_steps=25, **settings).fit(graph)  # written at 10, 20 and 25
     for number, _ in enumerate(damaged_files(tmp_path / "made", 40)):
         folder = tmp_path / str(number)
@@ -428,7 +430,7 @@ def test_the_previous_checkpoint_is_used_if_the_latest_is_damaged(graph, tmp_pat
 
 
 def test_a_damaged_checkpoint_is_not_kept_as_the_previous_one(graph, tmp_path):
-    settings = {"checkpoint_steps": 10, "checkpoint_seconds": None, "patience": None}
+    settings = {"checkpoint_steps": 10, "patience": None, "schedule": "constant"}
     pmvge(tmp_path, max_steps=25, **settings).fit(graph)
     flip(tmp_path / "checkpoint.json")
     with pytest.warns(DamagedCheckpoint):
@@ -436,7 +438,7 @@ def test_a_damaged_checkpoint_is_not_kept_as_the_previous_one(graph, tmp_path):
     flip(tmp_path / "checkpoint.json")  # that of step 30; the previous one is of step 20
     with pytest.warns(DamagedCheckpoint):
         again = pmvge(tmp_path, max_steps=40, **settings).fit(graph, resume=True)
-    assert_same(again, pmvge(max_steps=40, patience=None).fit(graph))
+    assert_same(again, pmvge(max_steps=40, patience=None, schedule="constant").fit(graph))
 
 
 def saved_fingerprint(folder):

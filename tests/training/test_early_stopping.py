@@ -25,6 +25,9 @@ def pmvge(**settings):
         "max_steps": 30,
         "learning_rate": 0.01,
         "similarity": "inner",
+        "effects": "none",
+        "schedule": "constant",  # keeps the best weights
+        "weight_decay": 0.0,
         "random_state": 0,
         "progress": False,
     }

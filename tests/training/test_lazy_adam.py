@@ -104,16 +104,28 @@ def graph_of(kind: str) -> MultiViewGraph:
 
 def fitted(kind: str, lazy: float, monkeypatch, **settings) -> PMvGE:
     monkeypatch.setattr(model_trainer, "LAZY_RATIO", lazy)
-    given = {"batch_size": 16, "max_steps": 120, "patience": 2, "random_state": 0} | settings
+    paper = {"effects": "none", "similarity": "cosine", "dropout": 0.3, "weight_decay": 0.0}
+    given = {"batch_size": 16, "max_steps": 120, "patience": 2, "random_state": 0}
+    given |= {"schedule": "constant", **paper, **settings}
     return PMvGE(4, hidden_sizes=(8,), progress=False, **given)
 
 
 @pytest.mark.parametrize("kind", ["featureless", "sparse"])
 @pytest.mark.parametrize("scheme", ["block", "paper"])
 @pytest.mark.parametrize(
-    "more", [{}, {"schedule": "cosine", "weight_decay": 0.01}, {"schedule": "step"}]
+    "more",
+    [
+        {},
+        {"schedule": "cosine", "weight_decay": 0.01},
+        {"schedule": "step"},
+        {"schedule": "auto", "effects": "vector", "similarity": "inner"},
+    ],
 )
 def test_a_fit_with_lazy_updates_equals_one_without(kind, scheme, more, monkeypatch):
+    """Effects have inner products: cosines of equal vectors have gradients of rounding errors.
+
+    Adam scales these gradients to steps of usual size, in the effects of single entities.
+    """
     graph = graph_of(kind)
     dense, lazily = (
         fitted(kind, lazy, monkeypatch, scheme=scheme, **more).fit(graph) for lazy in (1e9, 0.0)
