@@ -240,19 +240,6 @@ def test_not_ahead_of_popularity_without_effects(remedy: dict[str, Any]) -> None
     assert after["ndcg"] > after["popularity"] + 0.05
 
 
-@row('without features: not ahead of the popularity list, with `effects = "vector"`')
-@pytest.mark.parametrize("seed", [0, 1, 2])
-@pytest.mark.slow
-def test_not_ahead_of_popularity_with_effects(seed: int) -> None:
-    problem = few_links(seed)
-    before = scores(problem, effects="vector")
-    assert before["warned"]
-    for prior in (0.5, 1.0):
-        after = scores(problem, effects="vector", effects_prior=prior)
-        assert not after["warned"]
-        assert after["ndcg"] > after["popularity"] + 0.05
-
-
 @row("without features: a new entity is an error")
 def test_new_entities_need_links() -> None:
     graph, _ = few_links()

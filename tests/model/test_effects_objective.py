@@ -125,6 +125,7 @@ def fit(graph, batch_size, steps, **settings):
         schedule="cosine",
         patience=None,
         clip_norm=None,
+        weight_decay=0.0,
         input_dropout=0.0,
         random_state=0,
         progress=False,

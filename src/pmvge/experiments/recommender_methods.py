@@ -176,12 +176,12 @@ class Ours(Recommender):
 
     def __init__(self, *, features: bool = True, **settings: Any) -> None:
         # TOML has no null: recipes write None as "none", which is also the name of no effects.
-        effects = settings.pop("effects", None) or "none"
+        effects = settings.pop("effects", "auto") or "none"
         values = {name: None if value == "none" else value for name, value in settings.items()}
         super().__init__(**values, effects=effects)
         self._features = features
         self.new_queries = self.new_candidates = features
-        self.first_links = effects == "vector"
+        self.first_links = effects in ("auto", "vector")
 
     def fit(self, graph: MultiViewGraph, pair: Pair, seed: int) -> None:
         """Fit a model."""

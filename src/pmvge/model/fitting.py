@@ -193,6 +193,7 @@ def _choose_effects(
         view
         for view, choice in choices.items()
         if not biased
+        or view in shards.split_views
         or (isinstance(choice, EncoderSpec) and choice.kind == "identity")
         or (isinstance(choice, nn.Module) and graph.views[view] is None)
     ]
