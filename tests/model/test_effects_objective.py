@@ -122,6 +122,7 @@ def fit(graph, batch_size, steps, **settings):
         effects_prior={view: PRIORS[view] for view in graph.view_names},
         batch_size=batch_size,
         max_steps=steps,
+        learning_rate=0.01,
         schedule="cosine",
         patience=None,
         clip_norm=None,
