@@ -41,6 +41,10 @@ def split_table(
 ) -> TableSplit:
     """Hold out a fraction of the rows of a link table, and return both parts as Arrow tables.
 
+    Without ``time`` and ``entity``, rows are held out at random. Rows without a time or an entity
+    stay in training. Raise TableError if the table or a column is not valid or cannot be split, and
+    ParameterError if the options are not.
+
     Parameters
     ----------
     source
@@ -56,10 +60,6 @@ def split_table(
         Seed of the random choice. The same seed and table give the same parts.
     folder
         The folder that file names are relative to.
-
-    Without ``time`` and ``entity``, rows are held out at random. Rows without a time or an entity
-    stay in training. Raise TableError if the table or a column is not valid or cannot be split, and
-    ParameterError if the options are not.
     """
     real(0, 1, open_low=True)("fraction", fraction)
     if time is not None and entity is not None:
