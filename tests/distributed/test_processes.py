@@ -316,7 +316,8 @@ def test_a_sharded_fit_has_all_entities_and_the_total_weight(tmp_path):
         position = np.searchsorted(first.ids_["image"], graph.ids["image"])
         again = first.embed("image", graph.views["image"])
         np.testing.assert_allclose(first.embeddings_["image"][position], again, atol=1e-6)
-    g = first.embeddings_["image"].astype(float) @ first.embeddings_["tag"].astype(float).T
+    query = first.vectors("image", among="tag").astype(float)  # tags have biases
+    g = query @ first.vectors("tag", among="image", side="candidate").astype(float).T
     weight = sum(shard(rank).total_weight for rank in range(2))
     assert first.alpha_[0, 1] == pytest.approx(weight / np.exp(g).sum())
 
