@@ -22,6 +22,7 @@ SETTINGS = {
     "patience": None,
     "random_state": 0,
     "effects": "vector",
+    "learning_rate": 0.01,
     "progress": False,
 }
 IDS = [f"u{i:02}" for i in range(40)]
@@ -253,7 +254,7 @@ def test_intensity_of_known_and_new_entities(model, graph):
     np.testing.assert_allclose(mixed[[0, 2, 3]], expected[[0, 2, 3]], rtol=1e-4)
     new = model.intensity("user", X, "film", None)
     np.testing.assert_allclose(mixed[1], new[1], rtol=1e-4)
-    assert not np.allclose(new[0], mixed[0], rtol=1e-3)
+    assert not np.allclose(new[0], mixed[0], rtol=1e-2)
 
 
 @pytest.mark.parametrize("effects", ["vector", {"user": "bias"}, {"film": "bias"}])
