@@ -51,7 +51,10 @@ HEAD = "film,year\n"
 FILES = {
     "a picture": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "x.csv: expected a CSV"),
     "a zip": (b"PK\x03\x04 and so on", "x.csv: expected a CSV"),
-    "UTF-16": ("film,year\na,1\n".encode("utf-16"), "x.csv: expected a CSV"),
+    "half a letter of UTF-16": (
+        "film,year\na,1\n".encode("utf-16")[:-1],
+        "x.csv: cannot be read: .*utf-16",
+    ),
     "empty": (b"", "x.csv: is empty; expected a CSV"),
     "blanks": (b" \n \n", "x.csv: is empty; expected a CSV"),
     "an empty first line": (b"\n\nfilm,year\n", "x.csv: expected a header in the first line"),
@@ -86,7 +89,8 @@ def test_bad_csv_files(folder, write, content, message) -> None:
 
 
 def test_a_spreadsheet(folder, write) -> None:
-    assert "export the sheet as CSV" in failure(folder, write("x.xlsx", b"PK\x03\x04"))
+    assert "x.xlsx: cannot be read: " in failure(folder, write("x.xlsx", b"PK\x03\x04"))
+    assert "save the workbook as .xlsx" in failure(folder, write("x.xls", b"\xd0\xcf\x11\xe0\0"))
 
 
 def test_the_error_for_a_missing_file_lists_the_files(folder, write) -> None:
@@ -216,7 +220,15 @@ def test_mixed_line_endings(folder) -> None:
     assert "check the quotes, the line endings (LF or CRLF, not both)" in message
 
 
-@pytest.mark.parametrize("text", ['{"film": "a"}', "[1, 2]", "<html><body>films</body></html>"])
-def test_json_and_html_are_not_csv(text, folder, write) -> None:
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"film": "a"}', r"view films \(x.csv\): no column 'year'"),
+        ("[1, 2]", "x.csv: cannot be read: .*expected records"),
+        ('{"film": "a", "year": 1}\n{"film": ', "x.csv: cannot be read: "),
+        ("<html><body>films</body></html>", "x.csv: expected a CSV"),
+    ],
+)
+def test_bad_json_and_html(text, message, folder, write) -> None:
     write("x.csv", text)
-    assert "x.csv: expected a CSV" in failure(folder, films="x.csv")
+    assert re.search(message, failure(folder, films="x.csv"))

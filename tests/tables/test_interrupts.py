@@ -118,7 +118,7 @@ def test_an_interrupt_is_not_a_skipped_table(write, tmp_path, monkeypatch) -> No
         raise duckdb.InterruptException("INTERRUPT Error: Interrupted!")
 
     write("t.csv", "id,b\n1,2\n")
-    monkeypatch.setattr(staging, "scan_files", interrupted)
+    monkeypatch.setattr(staging, "common_format", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sketch_project(tmp_path)
 

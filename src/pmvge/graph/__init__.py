@@ -16,6 +16,7 @@ from pmvge.graph.ids import (
     check_ids,
     find_ids,
     known_positions,
+    sort_ids,
 )
 from pmvge.graph.link_tables import parse_links
 from pmvge.graph.links import Links, Pair, canonical, compact_weights, merge_links
@@ -69,6 +70,7 @@ __all__ = [
     "parse_links",
     "row_scaling",
     "row_shape",
+    "sort_ids",
     "standard_scale",
     "take",
     "transition_probabilities",

@@ -2,6 +2,7 @@
 
 from pmvge.tables.columns.encodings import Notes
 from pmvge.tables.columns.saved import check_saved_tables
+from pmvge.tables.feature_parts import FeaturePart, row_parts
 from pmvge.tables.guessing.questions import Question, UnsureError
 from pmvge.tables.guessing.sketch import Sketch, sketch_project
 from pmvge.tables.new_tables import (
@@ -24,9 +25,12 @@ from pmvge.tables.project import (
 )
 from pmvge.tables.project_file import parse_toml, read_project
 from pmvge.tables.reading import DroppedRows, Tables, graph_from_frames, read_graph, read_tables
+from pmvge.tables.records import rows_of_records, weights_of_records
+from pmvge.tables.saved_columns import feature_columns
 from pmvge.tables.sources.dialect import Dialect
 from pmvge.tables.sources.source import Source
 from pmvge.tables.splitting import TableSplit, split_table, write_split
+from pmvge.tables.value_notes import describe_values
 from pmvge.tables.weights import WeightWarning, weight_notes
 from pmvge.tables.writing import fold_columns, project_text
 
@@ -34,6 +38,7 @@ __all__ = [
     "Dialect",
     "DroppedRows",
     "Feature",
+    "FeaturePart",
     "LinkTable",
     "Notes",
     "Project",
@@ -46,6 +51,8 @@ __all__ = [
     "ViewTable",
     "WeightWarning",
     "check_saved_tables",
+    "describe_values",
+    "feature_columns",
     "features_from_parquet",
     "fold_columns",
     "graph_from_frames",
@@ -62,10 +69,13 @@ __all__ = [
     "read_project",
     "read_rows",
     "read_tables",
+    "row_parts",
     "rows_of",
+    "rows_of_records",
     "share_links",
     "sketch_project",
     "split_table",
     "weight_notes",
+    "weights_of_records",
     "write_split",
 ]

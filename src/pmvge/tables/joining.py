@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import duckdb
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from pmvge.errors import TableError, short, truncate
 from pmvge.graph import Ids
-from pmvge.tables.columns.casts import cast_id, check_column
+from pmvge.tables.columns.casts import cast_id, check_column, normalize_id
 from pmvge.tables.project import LinkTable
 from pmvge.tables.sources.connection import (
     fetch_all,
@@ -34,6 +35,7 @@ class IdTable:
     view: str
     name: str
     type: str  # BIGINT or VARCHAR
+    normalize: bool = False  # whether ids of other tables are read without padding
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class JoinSummary:
     rows: int
     dropped: Mapping[str, int]  # reason -> number of rows
     unknown_ids: Mapping[str, tuple[str, ...]]  # view -> a few ids that it does not have
+    # view -> rows whose unknown id differs from an id of the view in type or padding only
+    padded: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         counts = ", ".join(
@@ -56,8 +60,17 @@ class JoinSummary:
         warning = "MOST ROWS DROPPED, " if n_dropped > self.rows / 2 else ""
         return (
             f"links {','.join(self.pair)}: {warning}{n_dropped:,} of {self.rows:,} rows dropped: "
-            f"{counts}" + (f" ({examples})" if examples else "")
+            f"{counts}" + (f" ({examples})" if examples else "") + describe_padding(self.padded)
         )
+
+
+def describe_padding(padded: Mapping[str, int]) -> str:
+    """Return what to do about ids that differ in type or padding only; "" if there are none."""
+    return "".join(
+        f"; {n:,} of the unknown ids are ids of {view!r} but for leading zeros, blanks or .0 "
+        f"around them: set normalize_ids = true in [views.{view}]"
+        for view, n in padded.items()
+    )
 
 
 _DESCRIPTIONS = {
@@ -69,13 +82,18 @@ _DESCRIPTIONS = {
 }
 
 
-def register_ids(db: duckdb.DuckDBPyConnection, view: str, ids: Ids) -> IdTable:
-    """Copy the ids of a view into a table of the connection, in their order."""
+def register_ids(
+    db: duckdb.DuckDBPyConnection, view: str, ids: Ids, *, normalize: bool = False
+) -> IdTable:
+    """Copy the ids of a view into a table of the connection, in their order.
+
+    With ``normalize`` they have no padding, and ids of other tables are read without it.
+    """
     name = f"ids of {hex_name(view)}"
     db.register("given ids", pyarrow.table({"id": pyarrow.array(ids)}))
     db.execute(f'CREATE TEMP TABLE {quote_ident(name)} AS SELECT id FROM "given ids"')
     db.unregister("given ids")
-    return IdTable(view, name, "BIGINT" if ids.dtype.kind in "iu" else "VARCHAR")
+    return IdTable(view, name, "BIGINT" if ids.dtype.kind in "iu" else "VARCHAR", normalize)
 
 
 def join_links(
@@ -98,7 +116,7 @@ def join_links(
     weight = _weight(db, where, raw, types, table)
     a, b = (quote_ident(column) for column in columns)
     i, j = (
-        cast_id(column, types, side.type)
+        cast_id(column, types, side.type, side.normalize)
         for column, side in zip(columns, (left, right), strict=True)
     )
     same = "l.rowid = r.rowid" if left.view == right.view else "false"
@@ -184,6 +202,7 @@ def _summarize(
     if not total:
         raise TableError(f"{where}: the table has no rows")
     unknown_ids: dict[str, tuple[str, ...]] = {}
+    padded: Counter[str] = Counter()
     for side, column, position in ((left, "a", "i"), (right, "b", "j")):
         rows = fetch_all(
             db,
@@ -193,12 +212,27 @@ def _summarize(
         # Both columns of links within a view have ids of the same view.
         ids = {*unknown_ids.get(side.view, ()), *(_one_line(row[0]) for row in rows)}
         unknown_ids[side.view] = tuple(sorted(ids)[:3])
-    summary = JoinSummary((left.view, right.view), total, dropped, unknown_ids)
+        if rows and not side.normalize:
+            padded[side.view] += _count_padded(db, side, column, position)
+    summary = JoinSummary((left.view, right.view), total, dropped, unknown_ids, +padded)
     if not kept:
         raise TableError(
             f"{where}: none of its {total:,} rows can be used: {_explain(db, summary, left, right)}"
         )
     return summary
+
+
+def _count_padded(db: duckdb.DuckDBPyConnection, side: IdTable, column: str, position: str) -> int:
+    """Return the rows with an unknown id that is an id of the view in another form."""
+    known = normalize_id("CAST(id AS VARCHAR)")
+    cell = normalize_id(f"CAST({quote_ident(column)} AS VARCHAR)")
+    ((n,),) = fetch_all(
+        db,
+        "SELECT count(*) FROM joined WHERE reason = 'unknown id' "
+        f"AND {quote_ident(position)} IS NULL AND {cell} IN "
+        f"(SELECT {known} FROM {quote_ident(side.name)})",
+    )
+    return int(n)
 
 
 def _one_line(value: object) -> str:
@@ -216,4 +250,4 @@ def _explain(
             known = ", ".join(quote_literal(_one_line(row[0])) for row in fetch_all(db, query))
             unknown = ", ".join(map(quote_literal, summary.unknown_ids[side.view]))
             parts.append(f"view {side.view!r} has ids like {known}, the links have {unknown}")
-    return "; ".join(parts)
+    return "; ".join(parts) + describe_padding(summary.padded)

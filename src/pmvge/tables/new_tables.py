@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -27,6 +27,7 @@ from pmvge.tables.columns.recipe import Recipe, fetch_batches
 from pmvge.tables.joining import JoinSummary, join_links, register_ids, transform_weights
 from pmvge.tables.project import LinkTable
 from pmvge.tables.saved_columns import SavedTables
+from pmvge.tables.sources.arrays import ROW
 from pmvge.tables.sources.connection import connect, quote_ident, table_errors
 from pmvge.tables.sources.dialect import DEFAULT, Dialect
 from pmvge.tables.sources.source import Source, as_source
@@ -49,7 +50,7 @@ def read_rows(
     ``notes`` counts missing and unseen values. Raise TableError if the table has none of the
     feature columns, or if a value is not of its kind and that was an error in training.
     """
-    known = _view(tables, view)
+    known = saved_view(tables, view)
     recipe = None if known["recipe"] is None else Recipe.from_dict(known["recipe"])
     table = _as_written(source, known)
     where = f"view {view} ({table})"
@@ -64,8 +65,9 @@ def read_rows(
                     notes[str(known["id"]), "numbered"] += 1
             else:
                 as_text = known.get("ids") == "text"  # an integer id, 12, is '12' then
-                kind = "VARCHAR" if as_text else id_type(db, [("raw", column, types)])
-                others = [f"{cast_id(column, types, kind)} AS id"]
+                normalize = known.get("normalize_ids", False)
+                kind = "VARCHAR" if as_text else id_type(db, [("raw", column, types)], normalize)
+                others = [f"{cast_id(column, types, kind, normalize)} AS id"]
             kinds = {} if recipe is None else recipe.kinds
             present = {c: kind for c, kind in kinds.items() if c in types}
             if kinds and not present:
@@ -104,7 +106,14 @@ def rows_of(tables: SavedTables, view: str, source: Any) -> tuple[Ids, Features 
     Features are None for a view that had none in training. Raise TableError as :func:`read_rows`
     does.
     """
-    parts = list(read_rows(tables, view, source))
+    return concatenate_rows(read_rows(tables, view, source))
+
+
+def concatenate_rows(
+    batches: Iterable[tuple[Ids, Features | None]],
+) -> tuple[Ids, Features | None]:
+    """Return the ids and features of all batches of :func:`read_rows`."""
+    parts = list(batches)
     ids = np.concatenate([part for part, _ in parts])
     first = parts[0][1]
     if first is None:
@@ -140,9 +149,13 @@ def read_links(
     base = folder or Path()
     with connect(base) as db:
         types = stage(db, "raw", table.source, base)
-        left = register_ids(db, a, ids[a])
-        right = left if a == b else register_ids(db, b, ids[b])
-        triple, summary = join_links(db, "raw", types, table, left, right)
+        sides = {
+            view: register_ids(
+                db, view, ids[view], normalize=saved_view(tables, view).get("normalize_ids", False)
+            )
+            for view in {a, b}
+        }
+        triple, summary = join_links(db, "raw", types, table, sides[a], sides[b])
     where = f"links {a},{b} ({table.source})"
     shape = (len(ids[a]), len(ids[b]))
     links = parse_links(where, triple, shape, a == b, described["symmetrize"])
@@ -187,7 +200,7 @@ def read_labels(
 
     Raise TableError if a column is missing, or if no row has an id of the view.
     """
-    known = _view(tables, view)
+    known = saved_view(tables, view)
     table = _as_written(source, known)
     where = f"labels of {view} ({table})"
     with connect(Path()) as db:
@@ -195,10 +208,11 @@ def read_labels(
         key = check_column(where, str(known["id"] or next(iter(types))), types)
         check_column(where, column, types)
         side = register_ids(db, view, ids[view])
+        normalize = known.get("normalize_ids", False)
         with table_errors(where):
             labelled = db.sql(
                 "SELECT l.rowid AS at, r.label FROM "
-                f"(SELECT {cast_id(key, types, side.type)} AS id, "
+                f"(SELECT {cast_id(key, types, side.type, normalize)} AS id, "
                 f"CAST({quote_ident(column)} AS VARCHAR) AS label FROM raw) r "
                 f"JOIN {quote_ident(side.name)} l ON r.id = l.id ORDER BY 1, 2"
             ).to_arrow_table()
@@ -257,7 +271,8 @@ def _require_tables(tables: SavedTables) -> Mapping[str, Any]:
     return tables
 
 
-def _view(tables: SavedTables, view: str) -> Mapping[str, Any]:
+def saved_view(tables: SavedTables, view: str) -> Mapping[str, Any]:
+    """Return the description of a view's table; raise TableError if there is none."""
     views: Mapping[str, Any] = _require_tables(tables)["views"]
     description: Mapping[str, Any] = views[choose("view", view, views, error=TableError)]
     return description
@@ -276,7 +291,7 @@ def _id_column(
     where: str, wanted: str | None, recipe: Recipe | None, types: Mapping[str, str]
 ) -> str | None:
     """Return the id column of a new table; None if it has none and the view has features."""
-    if wanted in types:
+    if wanted in types and wanted != ROW:  # row numbers of another array identify no entity
         return wanted
     if recipe is not None:
         return None

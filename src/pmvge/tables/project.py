@@ -17,6 +17,16 @@ SYMMETRIZE = ("sum", "max")
 TRANSFORMS = ("log1p",)  # of weights
 ON_ERROR = ("stop", "missing")
 MAX_SIZE = 2**31 - 1  # of a feature
+MAX_NGRAM = 8  # characters
+
+
+def is_ngram_range(given: Any) -> bool:
+    """Return whether a value is (shortest, longest), lengths of sequences of characters."""
+    return (
+        isinstance(given, list | tuple)
+        and [type(n) for n in given] == [int, int]
+        and 1 <= given[0] <= given[1] <= MAX_NGRAM
+    )
 
 
 @dataclass(frozen=True)
@@ -27,14 +37,17 @@ class Feature:
     counted), "text" (a bag of words, weighted by TF-IDF) or "vector" (a list of numbers). ``size``
     limits the categories (default 1,000) or words (default 20,000) that get a feature each, the
     most frequent first. With ``hashed``, words are hashed to ``size`` features instead (default
-    16,384), and no vocabulary is stored. ``separator`` is the text between the categories of a
-    cell (default "|").
+    16,384), and no vocabulary is stored. ``ngrams`` is (shortest, longest): the features of a text
+    are sequences of so many characters instead of words, for scripts without blanks between words
+    (Chinese, Japanese, Thai, Khmer) and for codes. ``separator`` is the text between the categories
+    of a cell (default "|").
     """
 
     kind: str
     size: int | None = None
     hashed: bool = False
     separator: str | None = None
+    ngrams: tuple[int, int] | None = None
 
     @classmethod
     def of(cls, where: str, given: Any) -> Feature:
@@ -49,7 +62,7 @@ class Feature:
             raise TableError(
                 f"{where}: expected a kind, one of {', '.join(KINDS)}, got {short(given)}"
             )
-        check_keys(where, options, ("kind", "size", "hashed", "separator"))
+        check_keys(where, options, ("kind", "size", "hashed", "separator", "ngrams"))
         kind = choose("kind", options.get("kind"), KINDS, where, error=TableError)
         size, hashed = options.get("size"), options.get("hashed", False)
         if size is not None and (type(size) is not int or not 1 <= size <= MAX_SIZE):
@@ -67,7 +80,13 @@ class Feature:
                 f"{where}: separator: expected a text, with kind categories, got "
                 f"{short(separator)} for {kind}"
             )
-        return cls(kind, size, hashed, separator)
+        ngrams = options.get("ngrams")
+        if ngrams is not None and not (kind == "text" and is_ngram_range(ngrams)):
+            raise TableError(
+                f"{where}: ngrams: expected [shortest, longest], two integers from 1 to "
+                f"{MAX_NGRAM}, with kind text, got {short(ngrams)} for {kind}"
+            )
+        return cls(kind, size, hashed, separator, None if ngrams is None else tuple(ngrams))
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +117,9 @@ class ViewTable:
         "stop": raise TableError if a value is not of its column's kind, or if ids are empty or
         repeat. "missing": count such values as missing, and leave out rows without an id and all
         but the first row of an id; notes say how many.
+    normalize_ids
+        Read ids, here and in link tables, without blanks around them, leading zeros, and ".0" at
+        the end: "001", " 1" and 1 are then the same id, 1.
     """
 
     source: Any = None
@@ -108,6 +130,7 @@ class ViewTable:
     sparse: bool | None = None
     name: str | None = None
     on_error: str = "stop"
+    normalize_ids: bool = False
 
     def __post_init__(self) -> None:
         if self.source is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from pmvge.tables.project import (
     check_keys,
 )
 from pmvge.tables.sources.dialect import KEYS, Dialect
-from pmvge.tables.sources.source import Source
+from pmvge.tables.sources.source import Source, as_source
 
 SOURCE_KEYS = ("source", "database", "table", "query")
 MAX_DOTS = 2000  # in a line of TOML
@@ -86,7 +87,8 @@ def parse_project(where: str, content: Mapping[str, Any], folder: Path) -> Proje
 def _view_table(where: str, entry: Any) -> ViewTable:
     if not isinstance(entry, Mapping):
         raise TableError(f"{where}: expected a table of keys, got {short(entry)}")
-    keys = ("id", "name", "features", "labels", "standardize", "sparse", "on_error")
+    flags = ("standardize", "sparse", "normalize_ids")
+    keys = ("id", "name", "features", "labels", "on_error", *flags)
     check_keys(where, entry, (*SOURCE_KEYS, *KEYS, *keys))
     source = _source(where, entry)
     features = entry.get("features", {})
@@ -94,7 +96,7 @@ def _view_table(where: str, entry: Any) -> ViewTable:
         raise TableError(f"{where}: features: expected column = kind, got {short(features)}")
     if source is None and (features or "id" in entry or "name" in entry):
         raise TableError(f"{where}: id, name and features need a source; add one, or remove them")
-    for key in ("standardize", "sparse"):
+    for key in flags:
         if not isinstance(entry.get(key, False), bool):
             raise TableError(f"{where}: {key}: expected true or false, got {short(entry[key])}")
     return ViewTable(
@@ -106,6 +108,7 @@ def _view_table(where: str, entry: Any) -> ViewTable:
         entry.get("sparse"),
         _string(where, entry, "name") if "name" in entry else None,
         _on_error(where, entry),
+        entry.get("normalize_ids", False),
     )
 
 
@@ -161,16 +164,18 @@ def _source(where: str, entry: Mapping[str, Any]) -> Source | None:
     given = {key: _string(where, entry, key) for key in SOURCE_KEYS if key in entry}
     if not given:
         return None
-    if set(given) not in ({"source"}, {"database", "table"}, {"database", "query"}, {"query"}):
+    allowed = ("source", "source table", "database table", "database query", "query")
+    if set(given) not in [{*keys.split()} for keys in allowed]:
         raise TableError(
             f"{where}: expected source, or database and table, or database and query, or query; "
             f"got {' and '.join(given)}"
         )
-    return Source(
-        given.get("source"),
-        given.get("database"),
-        given.get("table"),
-        given.get("query"),
+    source = as_source(given["source"]) if "source" in given else Source()
+    return replace(
+        source,
+        database=given.get("database", source.database),
+        table=given.get("table", source.table),
+        query=given.get("query"),
         dialect=Dialect.of(where, {key: entry[key] for key in KEYS if key in entry}),
     )
 

@@ -260,6 +260,7 @@ def _describe_tables(project: Project, read: Mapping[str, View]) -> dict[str, An
                 "ids": "integers" if view.ids.dtype.kind in "iu" else "text",
                 "standardize": project.views[name].standardize,
                 "recipe": view.recipe.to_dict() if view.recipe else None,
+                **({"normalize_ids": True} if project.views[name].normalize_ids else {}),
                 **_describe_source(project.views[name]),
             }
             for name, view in read.items()

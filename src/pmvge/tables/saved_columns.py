@@ -19,6 +19,12 @@ def saved_recipe(tables: SavedTables, view: str) -> Recipe | None:
     return None if plain is None else Recipe.from_dict(plain)
 
 
+def feature_columns(tables: SavedTables, view: str) -> dict[str, str]:
+    """Return the feature columns of a view's table and their kinds; none without a table."""
+    recipe = saved_recipe(tables, view)
+    return {} if recipe is None else recipe.kinds
+
+
 def text_ids(tables: SavedTables, view: str) -> bool:
     """Return whether the ids of a view were text in training: then 12 is the id '12'."""
     return tables is not None and tables["views"][view].get("ids") == "text"

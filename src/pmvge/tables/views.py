@@ -25,8 +25,9 @@ from pmvge.tables.sources.connection import fetch_all, hex_name, quote_ident, ta
 from pmvge.tables.sources.staging import raw_links_name, raw_view_name
 
 MAX_COLOURS = 30  # categories that a report can show in distinct colours
-# Columns of a view, and values of all of them, up to which a model keeps them to show.
-MAX_SHOWN, MAX_SHOWN_VALUES = 20, 5_000_000
+# Columns of a view, and values of all of them, up to which a model keeps them to show; and
+# characters of a column of texts, each counted with the length of the longest.
+MAX_SHOWN, MAX_SHOWN_VALUES, MAX_TEXT = 20, 5_000_000, 5_000_000
 
 
 def feature_caches(
@@ -62,7 +63,7 @@ class View:
     ids: Ids
     X: Features | None
     labels: dict[str, NDArray[Any]]
-    columns: dict[str, NDArray[Any]]  # other columns to show: the names, numbers, dates, categories
+    columns: dict[str, NDArray[Any]]  # other columns to show: names, numbers, categories, texts
     missing: dict[str, int]
     recipe: Recipe | None
 
@@ -93,10 +94,11 @@ def stage_view(
     if cache is not None and cache.cached is not None:  # only columns that may be labels
         kinds = {feature: kind for feature, kind in kinds.items() if kind == "category"}
     with table_errors(where):
-        kind = "VARCHAR" if text_ids else id_type(db, [(raw, column, types)])
+        normalize = table.normalize_ids
+        kind = "VARCHAR" if text_ids else id_type(db, [(raw, column, types)], normalize)
         if table.on_error == "stop":
             check_casts(db, where, raw, kinds, types)
-        others = [f"{cast_id(column, types, kind)} AS id"]
+        others = [f"{cast_id(column, types, kind, normalize)} AS id"]
         for label in dict.fromkeys((*table.labels, *_shown_columns(table, features, cache))):
             check_column(where, label, types)
             others.append(
@@ -111,7 +113,7 @@ def stage_view(
             else:
                 db.execute(f"CREATE TABLE {quote_ident(staged)} AS {rows} ORDER BY id")
         _check_ids(db, where, staged, column)
-    return StagedView(IdTable(name, staged, kind), invalid, left_out)
+    return StagedView(IdTable(name, staged, kind, normalize), invalid, left_out)
 
 
 def _leave_out_rows(db: duckdb.DuckDBPyConnection, staged: str) -> dict[str, int]:
@@ -175,16 +177,17 @@ def collect_ids(
             "add a source or a link table"
         )
     with table_errors(f"view {name}"):
-        kind = "VARCHAR" if text_ids else id_type(db, columns)
+        normalize = project.views[name].normalize_ids
+        kind = "VARCHAR" if text_ids else id_type(db, columns, normalize)
         union = " UNION ALL ".join(
-            f"SELECT {cast_id(column, types, kind)} AS id FROM {quote_ident(raw)}"
+            f"SELECT {cast_id(column, types, kind, normalize)} AS id FROM {quote_ident(raw)}"
             for raw, column, types in columns
         )
         staged = f"view {hex_name(name)}"
         query = f"SELECT DISTINCT id FROM ({union}) WHERE id IS NOT NULL ORDER BY id"
         db.execute(f"CREATE TABLE {quote_ident(staged)} AS {query}")
         _check_ids(db, f"view {name}", staged, columns[0][1])
-    return StagedView(IdTable(name, staged, kind), {}, {})
+    return StagedView(IdTable(name, staged, kind, normalize), {}, {})
 
 
 def read_view(
@@ -232,6 +235,7 @@ def read_view(
                 if column == table.name:
                     continue
                 labels.setdefault(column, _array(db, side.name, f"feature {column}"))
+        columns |= _short_texts(db, side.name, recipe, cache)
     columns = {column: values for column, values in columns.items() if column not in labels}
     return View(ids, X, labels, columns, missing, recipe)
 
@@ -248,6 +252,29 @@ def _shown_columns(
     scalars = [c for c, f in features.items() if f.kind in ("numeric", "date", "category")]
     few = cache is None and len(scalars) <= MAX_SHOWN
     return list(dict.fromkeys(names + (scalars if few else [])))
+
+
+def _short_texts(
+    db: duckdb.DuckDBPyConnection, staged: str, recipe: Recipe, cache: FeatureCache | None
+) -> dict[str, NDArray[Any]]:
+    """Return the columns of texts, and of several categories in a cell, that are short.
+
+    With the other shown columns they are all features of most tables, so that ``PMvGE.explain``
+    finds the features of known entities. Lists are not kept.
+    """
+    if cache is not None or len(recipe.kinds) > MAX_SHOWN:
+        return {}
+    found = {}
+    for column in (c for c, kind in recipe.kinds.items() if kind in ("text", "categories")):
+        feature = quote_ident(f"feature {column}")
+        ((kind, n, longest),) = fetch_all(
+            db,
+            f"SELECT any_value(typeof({feature})), count(*), "
+            f"max(length(CAST({feature} AS VARCHAR))) FROM {quote_ident(staged)}",
+        )
+        if kind == "VARCHAR" and n * (longest or 0) <= MAX_TEXT:
+            found[column] = _array(db, staged, f"feature {column}")
+    return found
 
 
 def _array(db: duckdb.DuckDBPyConnection, staged: str, column: str) -> NDArray[Any]:

@@ -10,14 +10,16 @@ from typing import Any
 
 from pmvge.tables.guessing.guess import MIN_NUMBERED, strip_number
 from pmvge.tables.project import Feature, LinkTable, Project, ViewTable
-from pmvge.tables.sources.source import Source
+from pmvge.tables.sources.source import Source, without_password
 
 _HEAD = """\
 # The tables that pmvge reads, and the kinds of their columns. File names are relative to this file.
 #
-# A view is a kind of entity. Its source is a text or Parquet file, or a glob of them:
+# A view is a kind of entity. Its source is a file (CSV, JSON lines, Parquet, Arrow, Excel, .npy,
+# .npz), a glob of files, or a table with the rows of an array:
 #     source = "films-*.csv"
-# or a table of a DuckDB or SQLite file, or a query:
+#     source = "films.csv + posters.npy"
+# or a table of a DuckDB or SQLite file or of a PostgreSQL server, or a query:
 #     database = "shop.duckdb"
 #     table = "films"
 #     query = "SELECT * FROM 'films.csv' WHERE year > 1990"
@@ -75,6 +77,8 @@ def _view_lines(view: ViewTable) -> Iterator[str]:
         yield "standardize = false"
     if view.sparse is not None:
         yield f"sparse = {_value(view.sparse)}"
+    if view.normalize_ids:
+        yield "normalize_ids = true  # the ids 001 and 1 are the same"
     yield from _on_error_lines(view, "rows with an empty or a repeated id are left out")
     yield ""
 
@@ -106,8 +110,8 @@ def _on_error_lines(table: ViewTable | LinkTable, meaning: str) -> Iterator[str]
 
 def _source_lines(source: Source) -> Iterator[str]:
     for key, value in (
-        ("source", source.path),
-        ("database", source.database),
+        ("source", source.path and " + ".join((source.path, *source.arrays))),
+        ("database", source.database and without_password(source.database)),
         ("table", source.table),
         ("query", source.query),
     ):
@@ -126,6 +130,8 @@ def _feature_lines(features: Mapping[str, Feature]) -> Iterator[str]:
             options["hashed"] = True
         if feature.separator is not None:
             options["separator"] = feature.separator
+        if feature.ngrams is not None:
+            options["ngrams"] = list(feature.ngrams)
         plain = _value(feature.kind) if len(options) == 1 else _inline(options)
         yield f"{_key(name)} = {plain}"
 

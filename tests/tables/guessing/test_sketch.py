@@ -251,9 +251,7 @@ def test_skipped_tables_are_listed(tmp_path, sketched) -> None:
 
 
 def test_folders_without_tables_or_links_are_refused(tmp_path) -> None:
-    with pytest.raises(
-        TableError, match="expected CSV, Parquet or database files, found no tables"
-    ):
+    with pytest.raises(TableError, match=r"expected CSV, .* or database files, found no tables"):
         sketch_project(tmp_path)
     with pytest.raises(TableError, match="no such folder"):
         sketch_project(tmp_path / "none")

@@ -351,13 +351,13 @@ def float_ids(data: Data) -> None:
 
 def other_files(data: Data) -> None:
     data.others = {
-        "more.jsonl": json.dumps({"user_id": 1}).encode() + b"\n",
+        "settings.json": json.dumps({"theme": "dark", "panes": {"left": [1, 2]}}).encode(),
         "sheet.xlsx": b"PK\x03\x04rest",
         "README.md": b"# About, these, data\n",
         "split.npz": b"PK\x03\x04\0",
         "LICENSE": b"You may use it.\nBut not, for example, sell it.\n",
     }
-    data.says = ("more.jsonl", "sheet.xlsx", "README.md", "split.npz", "LICENSE", "JSON")
+    data.says = ("settings.json", "sheet.xlsx", "README.md", "split.npz", "LICENSE")
 
 
 def no_users(data: Data) -> None:

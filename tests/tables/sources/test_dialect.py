@@ -24,7 +24,7 @@ from pmvge.tables import (
 )
 from pmvge.tables.sources.connection import connect, fetch_all
 from pmvge.tables.sources.dialect import Dialect
-from pmvge.tables.sources.files import declared_types
+from pmvge.tables.sources.formats import declared_types
 
 
 @pytest.mark.parametrize(

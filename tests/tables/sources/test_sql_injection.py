@@ -24,21 +24,30 @@ QUOTING_FUNCTIONS = {"quote_ident", "quote_literal"}
 SQL_FUNCTIONS = {
     "_number_facts": "tables/guessing/profile.py",
     "_try_cast": "tables/columns/casts.py",
-    "scan_files": "tables/sources/files.py",
-    "_scan": "tables/sources/staging.py",
+    "list_files": "tables/sources/connection.py",
+    "_identifier": "tables/sources/postgres.py",
+    "_scan": "tables/sources/text.py",
     "_replace_cells": "tables/sources/staging.py",
     "_as_text": "tables/columns/casts.py",
     "_weight": "tables/joining.py",
     "_is_integer": "tables/columns/casts.py",
     "_word_facts": "tables/guessing/profile.py",
     "cast_id": "tables/columns/casts.py",
+    "normalize_id": "tables/columns/casts.py",
     "cast": "tables/columns/casts.py",
     "is_invalid": "tables/columns/casts.py",
     "select_typed": "tables/columns/casts.py",
 }
-SQL_ARGUMENTS = {"_as_text", "_is_integer"}  # functions whose arguments are SQL
+SQL_ARGUMENTS = {"_as_text", "_is_integer", "normalize_id"}  # functions whose arguments are SQL
 # Methods and functions that execute SQL, and the position of the SQL among their arguments.
-METHODS = {"execute": 0, "executemany": 0, "executescript": 0, "from_query": 0, "sql": 0}
+METHODS = {
+    "execute": 0,
+    "executemany": 0,
+    "executescript": 0,
+    "from_query": 0,
+    "sql": 0,
+    "execute_unnamed": 0,
+}
 FUNCTIONS = {"fetch_all": 1, "fetch_batches": 1}
 # Expressions that are allowed, (file, function, expression), and the reason.
 ALLOWED = {
@@ -48,6 +57,7 @@ ALLOWED = {
         "source.query",
     ): "SQL that the user wrote in the project file",
     ("tables/sources/databases.py", "stage_database", "source.query"): "the same",
+    ("tables/sources/postgres.py", "copy_postgres", "query.rstrip().removesuffix(';')"): "the same",
     ("tables/sources/databases.py", "_copy_sqlite", "query"): "built by stage_database",
     ("tables/sources/connection.py", "fetch_all", "query"): "the callers are checked",
     ("tables/columns/recipe.py", "fetch_batches", "query"): "the same",

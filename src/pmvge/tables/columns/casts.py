@@ -180,16 +180,21 @@ def select_typed(
 
 
 def id_type(
-    db: duckdb.DuckDBPyConnection, columns: Iterable[tuple[str, str, Mapping[str, str]]]
+    db: duckdb.DuckDBPyConnection,
+    columns: Iterable[tuple[str, str, Mapping[str, str]]],
+    normalize: bool = False,
 ) -> str:
     """Return BIGINT if all ids of the given columns are integers, else VARCHAR.
 
-    A column is given as (table, column, types of the table).
+    A column is given as (table, column, types of the table). With ``normalize`` ids are those of
+    :func:`normalize_id`.
     """
     for table, column, types in columns:
         name, kind = quote_ident(column), types[column]
         if kind in _INTEGERS:
             continue
+        if normalize:
+            name, kind = normalize_id(cast_id(column, types, "VARCHAR")), "VARCHAR"
         if kind in ("UBIGINT", "HUGEINT", "UHUGEINT"):
             condition = f"abs(CAST({name} AS HUGEINT)) > {2**63 - 1}"
         elif kind.startswith(_FRACTIONAL):
@@ -207,9 +212,15 @@ def id_type(
     return "BIGINT"
 
 
-def cast_id(column: str, types: Mapping[str, str], wanted: str) -> str:
-    """Return the SQL of an id column as type ``wanted``; it is NULL where the cast fails."""
+def cast_id(column: str, types: Mapping[str, str], wanted: str, normalize: bool = False) -> str:
+    """Return the SQL of an id column as type ``wanted``; it is NULL where the cast fails.
+
+    With ``normalize`` ids are those of :func:`normalize_id`.
+    """
     name, kind = quote_ident(column), types[column]
+    if normalize:
+        text = normalize_id(cast_id(column, types, "VARCHAR"))
+        return text if wanted == "VARCHAR" else f"TRY_CAST({text} AS BIGINT)"
     fractional = kind.startswith(_FRACTIONAL)
     if wanted == "VARCHAR":
         integer = f"CASE WHEN {_is_integer(name)} THEN CAST(CAST({name} AS BIGINT) AS VARCHAR)"
@@ -223,6 +234,16 @@ def cast_id(column: str, types: Mapping[str, str], wanted: str) -> str:
     return (
         f"CASE WHEN {is_integer} THEN TRY_CAST(split_part({_as_text(name)}, '.', 1) AS BIGINT) END"
     )
+
+
+def normalize_id(text: str) -> str:
+    """Return the SQL of an id without padding: blanks around it, leading zeros, and .0 at its end.
+
+    ``text`` is SQL of a text. '001', ' 1' and '1.0' become '1'; an empty id is NULL.
+    """
+    digits = f"coalesce(nullif(ltrim(split_part(trim({text}), '.', 1), '0'), ''), '0')"
+    is_number = f"regexp_full_match(trim({text}), '\\d+(\\.0+)?')"
+    return f"CASE WHEN {is_number} THEN {digits} ELSE nullif(trim({text}), '') END"
 
 
 def _is_integer(name: str) -> str:

@@ -6,10 +6,11 @@ once, to the training table, and holds plain data: means, categories, words.
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -211,14 +212,37 @@ class Categories:
         return X if self.sparse else X.toarray()
 
 
+def character_ngrams(ngrams: tuple[int, int], text: str) -> list[str]:
+    """Return all sequences of ngrams[0] to ngrams[1] characters of the words of a text.
+
+    The text is in lower case, with full-width and half-width forms of a character made equal.
+    """
+    words = unicodedata.normalize("NFKC", text).lower().split()
+    return [
+        word[start : start + n]
+        for word in words
+        for n in range(ngrams[0], ngrams[1] + 1)
+        for start in range(len(word) - n + 1)
+    ]
+
+
+def analyzer(ngrams: tuple[int, int] | None) -> str | Callable[[str], list[str]]:
+    """Return scikit-learn's ``analyzer`` for words (None) or sequences of characters."""
+    return "word" if ngrams is None else partial(character_ngrams, ngrams)
+
+
 @dataclass(frozen=True)
 class Words:
-    """Encoding of a text column as a bag of words, weighted by TF-IDF; rows have norm 1."""
+    """Encoding of a text column as a bag of words, weighted by TF-IDF; rows have norm 1.
+
+    With ``ngrams`` words are sequences of characters, of these lengths.
+    """
 
     kinds: ClassVar = ("text",)
     columns: tuple[str, ...]
     words: tuple[str, ...]
     idf: tuple[float, ...]
+    ngrams: tuple[int, int] | None = None
     sparse: ClassVar = True
 
     @property
@@ -228,7 +252,9 @@ class Words:
 
     @cached_property
     def _vectorizer(self) -> TfidfVectorizer:
-        vectorizer = TfidfVectorizer(vocabulary=self.words, dtype=np.float32)
+        vectorizer = TfidfVectorizer(
+            vocabulary=self.words, dtype=np.float32, analyzer=analyzer(self.ngrams)
+        )
         vectorizer.idf_ = np.array(self.idf)
         return vectorizer
 
@@ -239,16 +265,22 @@ class Words:
 
 @dataclass(frozen=True)
 class HashedWords:
-    """Encoding of a text column as a bag of hashed words; rows have norm 1."""
+    """Encoding of a text column as a bag of hashed words, or ``ngrams``; rows have norm 1."""
 
     kinds: ClassVar = ("text",)
     columns: tuple[str, ...]
     width: int
+    ngrams: tuple[int, int] | None = None
     sparse: ClassVar = True
 
     def encode(self, batch: Mapping[str, pyarrow.Array], notes: Notes) -> Matrix:
         """Return features (rows, width)."""
-        hasher = HashingVectorizer(n_features=self.width, alternate_sign=False, dtype=np.float32)
+        hasher = HashingVectorizer(
+            n_features=self.width,
+            alternate_sign=False,
+            dtype=np.float32,
+            analyzer=analyzer(self.ngrams),
+        )
         return sparse.csr_array(hasher.transform(_texts(self.columns[0], batch, notes)))
 
 
@@ -325,7 +357,8 @@ def to_dict(encoding: ColumnEncoding) -> dict[str, Any]:
     plain: dict[str, Any] = {"block": name}
     for field in fields(encoding):
         value = getattr(encoding, field.name)
-        plain[field.name] = list(value) if isinstance(value, tuple) else value
+        if value is not None:
+            plain[field.name] = list(value) if isinstance(value, tuple) else value
     if isinstance(encoding, Numbers | Vector):
         plain["scalings"] = [[s.fill, s.shift, s.scale, s.missing] for s in encoding.scalings]
     return plain

@@ -25,6 +25,7 @@ from pmvge.tables.columns.encodings import (
     Scaling,
     Vector,
     Words,
+    analyzer,
     lists_to_rows,
     split_cells,
     stack_numbers,
@@ -61,9 +62,10 @@ def fit_recipe(
             elif feature.kind == "categories":
                 fitted.append(fit_categories(column, _column(db, staged, column), feature))
             elif feature.kind == "text" and feature.hashed:
-                fitted.append(HashedWords((column,), feature.size or BUCKETS))
+                fitted.append(HashedWords((column,), feature.size or BUCKETS, feature.ngrams))
             elif feature.kind == "text":
-                fitted.append(fit_words(column, _column(db, staged, column), feature.size))
+                cells = _column(db, staged, column)
+                fitted.append(fit_words(column, cells, feature.size, feature.ngrams))
             elif feature.kind == "vector":
                 fitted.append(_fit_vector(db, staged, column, table.standardize))
         except TableError as error:
@@ -135,14 +137,21 @@ def _column(db: duckdb.DuckDBPyConnection, staged: str, column: str) -> Iterator
         yield batch["value"]
 
 
-def fit_words(column: str, batches: Iterable[pyarrow.Array], size: int | None) -> Words:
-    r"""Return the encoding of a text column with its ``size`` most frequent words.
+def fit_words(
+    column: str,
+    batches: Iterable[pyarrow.Array],
+    size: int | None,
+    ngrams: tuple[int, int] | None = None,
+) -> Words:
+    r"""Return the encoding of a text column with its ``size`` most frequent words, or ``ngrams``.
 
     Words that occur in one row only are left out, unless all do. With n rows,
 
     .. math:: \mathrm{idf} = \log\frac{1 + n}{1 + n_\text{word}} + 1.
     """
-    analyze: Callable[[str], list[str]] = CountVectorizer().build_analyzer()
+    analyze: Callable[[str], list[str]] = CountVectorizer(
+        analyzer=analyzer(ngrams)
+    ).build_analyzer()
     rows, counts = 0, Counter[str]()
     for batch in batches:
         rows += len(batch)
@@ -150,15 +159,15 @@ def fit_words(column: str, batches: Iterable[pyarrow.Array], size: int | None) -
             counts.update(set(analyze(text or "")))
     several = {word: n for word, n in counts.items() if n > 1} or dict(counts)
     if not several:
+        what = "words of two letters" if ngrams is None else f"words of {ngrams[0]} characters"
         raise TableError(
-            f"column {column!r}: expected words of two letters or more in this text, found none; "
+            f"column {column!r}: expected {what} or more in this text, found none; "
             "use kind category, or leave the column out"
         )
     kept = sorted(several, key=lambda word: (-several[word], word))[: size or WORDS]
     words = tuple(sorted(kept))
-    return Words(
-        (column,), words, tuple(math.log((1 + rows) / (1 + several[w])) + 1 for w in words)
-    )
+    idf = tuple(math.log((1 + rows) / (1 + several[w])) + 1 for w in words)
+    return Words((column,), words, idf, ngrams)
 
 
 def fit_categories(column: str, batches: Iterable[pyarrow.Array], feature: Feature) -> Categories:

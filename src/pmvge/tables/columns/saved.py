@@ -17,7 +17,14 @@ from pmvge.tables.columns.encodings import (
     Words,
 )
 from pmvge.tables.columns.recipe import Recipe
-from pmvge.tables.project import AGGREGATES, MAX_SIZE, ON_ERROR, SYMMETRIZE, TRANSFORMS
+from pmvge.tables.project import (
+    AGGREGATES,
+    MAX_SIZE,
+    ON_ERROR,
+    SYMMETRIZE,
+    TRANSFORMS,
+    is_ngram_range,
+)
 from pmvge.tables.sources.dialect import KEYS, Dialect
 
 
@@ -34,6 +41,8 @@ def check_saved_tables(tables: Any) -> Mapping[str, Any] | None:
         _expect(f"{view}: ids", known.get("ids"), known.get("ids") in (None, "integers", "text"))
         standardize = known.get("standardize", True)  # models of earlier versions have no entry
         _expect(f"{view}: standardize", standardize, isinstance(standardize, bool))
+        normalize = known.get("normalize_ids", False)
+        _expect(f"{view}: normalize_ids", normalize, isinstance(normalize, bool))
         _check_source(view, known)
         if known["recipe"] is not None:
             read_recipe(view, known["recipe"])
@@ -134,11 +143,18 @@ def _check_words(view: str, encoding: Any) -> None:
     _expect(f"{view}: words", encoding.words, len({*encoding.words}) == len(encoding.words) > 0)
     valid = len(encoding.idf) == len(encoding.words) and _are_numbers(*encoding.idf)
     _expect(f"{view}: idf", encoding.idf, valid)
+    _check_ngrams(view, encoding)
 
 
 def _check_hashed(view: str, encoding: Any) -> None:
     valid = type(encoding.width) is int and 1 <= encoding.width <= MAX_SIZE
     _expect(f"{view}: buckets", encoding.width, valid)
+    _check_ngrams(view, encoding)
+
+
+def _check_ngrams(view: str, encoding: Any) -> None:
+    valid = encoding.ngrams is None or is_ngram_range(encoding.ngrams)
+    _expect(f"{view}: ngrams", encoding.ngrams, valid)
 
 
 def _are_numbers(*values: object) -> bool:

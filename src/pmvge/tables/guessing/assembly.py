@@ -71,6 +71,12 @@ class Assembly:
                     'on_error = "missing" rows without an id are left out, and of the rows of an '
                     "id only the first is used"
                 )
+            if table.normalize_ids:
+                view = replace(view, normalize_ids=True)
+                notes.append(
+                    f"{table.source}: other tables write the ids of {table.key!r} with other "
+                    "leading zeros or blanks: normalize_ids = true removes them"
+                )
             if view.labels and view.labels == (list(table.columns)[-1],):
                 notes.append(f"{table.source}: {view.labels[0]!r} is a label, not used in training")
             self.views[table.name], self._notes[table.name] = view, notes

@@ -21,6 +21,12 @@ CODE_NAMES = re.compile(
     r"|Code$",
     re.IGNORECASE,
 )
+# Letters of scripts without blanks between words: Thai, Lao, Tibetan, Burmese, Khmer, Japanese
+# syllables, Chinese characters.
+UNSPACED = re.compile(
+    r"[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    r"\U00020000-\U0003ffff]"
+)
 URL = re.compile(r"(https?://|www\.)\S*", re.IGNORECASE)
 
 
@@ -39,6 +45,12 @@ def are_codes(cells: Sequence[str]) -> bool:
 def are_urls(cells: Sequence[str]) -> bool:
     """Return whether all cells are web addresses."""
     return bool(cells) and all(URL.fullmatch(cell.strip()) for cell in cells)
+
+
+def are_unspaced(cells: Sequence[str]) -> bool:
+    """Return whether most letters are of scripts that have no blanks between words."""
+    text = "".join(cells)
+    return len(UNSPACED.findall(text)) > 0.5 * sum(map(str.isalpha, text)) > 0
 
 
 def split(cell: str, separator: str) -> list[str]:

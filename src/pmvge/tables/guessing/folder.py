@@ -1,4 +1,4 @@
-"""Find the tables of a folder: text and Parquet files, and the tables of databases."""
+"""Find the tables of a folder: files of every format, and the tables of databases."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from pmvge.tables.guessing.text_files import TextFile, sniff_text
 from pmvge.tables.sources.connection import table_errors
 from pmvge.tables.sources.databases import table_names
 from pmvge.tables.sources.dialect import Dialect
-from pmvge.tables.sources.files import CSV, PARQUET
+from pmvge.tables.sources.file_format import FileFormat
+from pmvge.tables.sources.files import CSV
+from pmvge.tables.sources.formats import detect_format
 from pmvge.tables.sources.source import DATABASES, Source
+from pmvge.tables.sources.text import Text
 
-_SHEET = "a spreadsheet: export its sheets as CSV"
-_JSON = "JSON is not read: convert it to CSV or Parquet, for example with pandas.read_json"
+_SHEET = "save the workbook as .xlsx"
 _ARCHIVE = "an archive: unpack it, and run init on the folder with its files"
 _ARRAYS = "arrays, not a table"
 _OTHER = "not a table"
 NOT_READ = {
-    **dict.fromkeys((".xlsx", ".xls", ".ods"), _SHEET),
-    **dict.fromkeys((".json", ".jsonl", ".ndjson", ".geojson"), _JSON),
+    **dict.fromkeys((".xls", ".xlsb", ".ods"), _SHEET),
     **dict.fromkeys((".zip", ".tar", ".tgz", ".tar.gz", ".7z", ".bz2", ".xz", ".rar"), _ARCHIVE),
-    **dict.fromkeys((".npz", ".npy", ".mat", ".h5", ".hdf5", ".pt", ".pkl", ".biom"), _ARRAYS),
+    **dict.fromkeys((".mat", ".h5", ".hdf5", ".h5ad", ".h5mu", ".pt", ".pkl", ".biom"), _ARRAYS),
     **dict.fromkeys(
         (".toml", ".yaml", ".yml", ".py", ".pl", ".sh", ".r", ".md", ".rst", ".html", ".xml",
-         ".ipynb", ".log", ".pdf", ".png", ".jpg", ".safetensors"),
+         ".ipynb", ".log", ".pdf", ".png", ".jpg", ".safetensors", ".geojson"),
         _OTHER,
     ),
 }  # fmt: skip
@@ -42,6 +43,18 @@ class FoundTable:
     name: str
     source: Source
     notes: tuple[str, ...] = ()
+
+
+def find_database_tables(address: str) -> list[FoundTable]:
+    """Return the tables of a PostgreSQL database: those of the search path, if there are any.
+
+    Raise TableError if it cannot be read.
+    """
+    names = table_names(address)
+    return [
+        FoundTable(name.rpartition(".")[2], Source(database=address, table=name))
+        for name in [name for name in names if "." not in name] or names
+    ]
 
 
 def find_tables(folder: Path, answers: Answers) -> tuple[list[FoundTable], dict[str, str]]:
@@ -60,16 +73,16 @@ def find_tables(folder: Path, answers: Answers) -> tuple[list[FoundTable], dict[
             if lower.endswith(DATABASES):
                 tables = table_names(path)
                 sources += [(name, Source(database=path.name, table=name)) for name in tables]
-            elif lower.endswith(PARQUET) or _is_parquet(path):
-                sources.append((path.name.split(".")[0], Source(path.name)))
             elif ending := next((end for end in NOT_READ if lower.endswith(end)), None):
                 skipped[path.name] = NOT_READ[ending]
             elif lower.startswith(("readme", "license", "licence", "copying", "changelog")):
                 skipped[path.name] = _OTHER
-            else:
+            elif isinstance(file_format := _detect(path), Text):
                 texts[path] = sniff_text(path)
+            else:
+                sources += _sources(path, file_format)
         except TableError as error:
-            skipped[path.name] = str(error).removeprefix(f"{path.name}: ")
+            skipped[path.name] = str(error).split(f"{path.name}: ", 1)[-1]
     headless = {
         path: text for path, text in texts.items() if not _has_header(path.name, text, answers)
     }
@@ -86,9 +99,18 @@ def find_tables(folder: Path, answers: Answers) -> tuple[list[FoundTable], dict[
     return found + [FoundTable(name, source) for name, source in sources], skipped
 
 
-def _is_parquet(path: Path) -> bool:
-    with table_errors(path.name), path.open("rb") as stream:
-        return stream.read(4) == b"PAR1"
+def _detect(path: Path) -> FileFormat:
+    with table_errors(path.name):
+        return detect_format(path)
+
+
+def _sources(path: Path, file_format: FileFormat) -> list[tuple[str, Source]]:
+    """Return the tables in a file with their names: that of the file, or of each of its sheets."""
+    with table_errors(path.name):
+        names = file_format.table_names(path)
+    if len(names) < 2:
+        return [(path.name.split(".")[0], Source(path.name))]
+    return [(name, Source(path.name, table=name)) for name in names]
 
 
 def _has_header(file: str, text: TextFile, answers: Answers) -> bool:

@@ -17,7 +17,7 @@ from pmvge.tables.guessing.guess import (
     holds_ids_of,
     view_name,
 )
-from pmvge.tables.guessing.matching import Column, Match, match_ids
+from pmvge.tables.guessing.matching import Column, Match, best_match
 from pmvge.tables.guessing.profile import Profile
 from pmvge.tables.guessing.questions import Answers, Question
 from pmvge.tables.sources.source import Source
@@ -41,6 +41,7 @@ class Table:
     declared: Mapping[str, str]
     notes: tuple[str, ...] = ()  # on how its file is written
     key: str | None = None
+    normalize_ids: bool = False  # whether other tables write its ids with other padding
     foreign: dict[str, str] = field(default_factory=dict)  # column -> table whose ids it holds
 
     def column(self, name: str) -> Column:
@@ -143,8 +144,8 @@ class ForeignKeys:
             self.denied.add((table.name, column))
         elif given in described:
             other = described[given]
-            match = match_ids(self._db, table.column(column), other.column(str(other.key)))
-            self.matches[table.name, column] = match
+            match = best_match(self._db, table.column(column), other.column(str(other.key)))
+            self._accept(table, column, Candidate(other, match))
             return {column: given}
         return {}
 
@@ -167,7 +168,7 @@ class ForeignKeys:
                 continue
             if not named and not self._may_match(table, column, profile, other):
                 continue
-            match = match_ids(self._db, table.column(column), other.column(other.key))
+            match = best_match(self._db, table.column(column), other.column(other.key))
             candidates.append(Candidate(other, match))
         return candidates
 
@@ -239,6 +240,7 @@ class ForeignKeys:
 
     def _accept(self, table: Table, column: str, candidate: Candidate) -> str:
         self.matches[table.name, column] = candidate.match
+        candidate.table.normalize_ids |= candidate.match.normalized
         return candidate.table.name
 
     def _ask(
@@ -280,7 +282,7 @@ class ForeignKeys:
             taken = other.name in table.foreign.values() and (number or KEY_NAMES.search(column))
             if other.key is None or other is table or taken:
                 continue
-            match = match_ids(self._db, table.column(column), other.column(other.key))
+            match = best_match(self._db, table.column(column), other.column(other.key))
             as_many = other in orphans and 0.2 * match.ids <= match.values <= 5 * match.ids
             some = match.share >= (0.3 if number else 0.1)
             if as_many or (some and not names_another):

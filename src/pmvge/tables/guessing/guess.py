@@ -13,12 +13,20 @@ import duckdb
 from pmvge.errors import TableError
 from pmvge.graph import Pair
 from pmvge.tables.columns.casts import check_column
-from pmvge.tables.guessing.cells import are_codes, are_urls, guess_separator, is_code, recur, split
+from pmvge.tables.guessing.cells import (
+    are_codes,
+    are_unspaced,
+    are_urls,
+    guess_separator,
+    is_code,
+    recur,
+    split,
+)
 from pmvge.tables.guessing.names import guess_name
 from pmvge.tables.guessing.profile import Profile, profile_columns, share_of_ids
 from pmvge.tables.project import Feature, LinkTable, Project, ViewTable
 from pmvge.tables.sources.connection import table_errors
-from pmvge.tables.sources.files import declared_types
+from pmvge.tables.sources.formats import declared_types
 from pmvge.tables.sources.staging import raw_links_name, raw_view_name
 
 LABEL_NAMES = ("label", "labels", "class", "target")
@@ -50,6 +58,7 @@ MIN_BAG_COLUMNS = 100  # numeric columns, mostly zeros, that are treated as a ba
 MIN_NUMBERED = 10  # columns w0, w1, ... that are treated as one group
 MAX_CATEGORIES = 1000  # distinct values of a category column
 MAX_CLASSES = 50  # distinct values of a label that is guessed without its name
+NGRAMS = (1, 3)  # lengths of sequences of characters, for scripts without blanks
 GENERIC_NAMES = re.compile(r"column\d+")  # of columns in a file without a header
 
 
@@ -297,7 +306,9 @@ def guess_feature(column: str, profile: Profile, declared: str | None = None) ->
     is_category = few or profile.distinct <= 2 or (are_codes(profile.cells) and not profile.unique)
     if profile.kind == "word" and is_category:
         return Feature("category")
-    return "is named like an id" if profile.kind == "word" and is_key_name else Feature("text")
+    if profile.kind == "word" and is_key_name:
+        return "is named like an id"
+    return Feature("text", ngrams=NGRAMS if are_unspaced(profile.cells) else None)
 
 
 def _declared_feature(profile: Profile, declared: str) -> Feature:

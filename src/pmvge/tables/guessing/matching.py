@@ -41,6 +41,7 @@ class Match:
     ids: int  # distinct ids
     unknown: str | None  # a value that is no id
     example: str | None  # an id
+    normalized: bool = False  # whether values and ids were compared without padding
 
     @property
     def share(self) -> float:
@@ -57,6 +58,7 @@ class Match:
 
     def __str__(self) -> str:
         text = f"{self.column} matches {self.key} in {self.matched:,} of {self.values:,} values"
+        text += " without leading zeros and blanks" if self.normalized else ""
         if self.unknown is not None:
             text += f": {truncate(repr(self.unknown))} against {truncate(repr(self.example))}"
         if self.present < self.rows:
@@ -64,13 +66,28 @@ class Match:
         return text + (f" (first {ROWS:,} rows)" if self.rows == ROWS else "")
 
 
-def match_ids(db: duckdb.DuckDBPyConnection, column: Column, key: Column) -> Match:
+def best_match(db: duckdb.DuckDBPyConnection, column: Column, key: Column) -> Match:
+    """Return the match of a column with ids, without padding if more values match then.
+
+    Padding is kept if some ids differ in nothing else.
+    """
+    match = match_ids(db, column, key)
+    if match.matched == match.values:
+        return match
+    other = match_ids(db, column, key, normalize=True)
+    return other if other.matched > match.matched and other.ids == match.ids else match
+
+
+def match_ids(
+    db: duckdb.DuckDBPyConnection, column: Column, key: Column, *, normalize: bool = False
+) -> Match:
     """Return the match of a column, in its first ``ROWS`` rows, with the ids of another table.
 
-    Ids are compared as when links are read: as integers if all ids of the table are integers.
+    Ids are compared as when links are read: as integers if all ids of the table are integers; with
+    ``normalize`` without padding.
     """
-    kind = id_type(db, [(key.raw, key.name, key.types)])
-    value, known_id = (cast_id(c.name, c.types, kind) for c in (column, key))
+    kind = id_type(db, [(key.raw, key.name, key.types)], normalize)
+    value, known_id = (cast_id(c.name, c.types, kind, normalize) for c in (column, key))
     text = cast_id(column.name, column.types, "VARCHAR")
     (counts,) = fetch_all(
         db,
@@ -86,6 +103,17 @@ def match_ids(db: duckdb.DuckDBPyConnection, column: Column, key: Column) -> Mat
         FROM m""",
     )
     rows, present, known, values, matched, ids = (int(n or 0) for n in counts[:6])
+    unknown, example = counts[6:]
     return Match(
-        str(column), str(key), rows, present, known, values, matched, ids, counts[6], counts[7]
+        str(column),
+        str(key),
+        rows,
+        present,
+        known,
+        values,
+        matched,
+        ids,
+        unknown,
+        example,
+        normalize,
     )

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from pmvge.errors import TableError
 from pmvge.tables.guessing.assembly import Assembly
-from pmvge.tables.guessing.folder import find_tables
+from pmvge.tables.guessing.folder import find_database_tables, find_tables
 from pmvge.tables.guessing.foreign_keys import ForeignKeys
 from pmvge.tables.guessing.questions import Answers, Question
 from pmvge.tables.guessing.staged_tables import stage_tables
 from pmvge.tables.project import Project
 from pmvge.tables.sources.connection import connect, table_errors
+from pmvge.tables.sources.source import ADDRESSES, without_password
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,25 +34,32 @@ def sketch_project(
     answers: Mapping[str, str] | None = None,
     ask: Callable[[Question], str] | None = None,
 ) -> Sketch:
-    """Return a project guessed from the text, Parquet and database files in a folder.
+    """Return a project guessed from the files in a folder, or from a PostgreSQL database.
+
+    ``folder`` is a folder, or an address such as ``postgresql://host/name``.
 
     If two readings are close, ``ask`` gets a :class:`Question` and returns one of its choices;
     without it UnsureError is raised. ``answers`` are answers in advance, by the keys of questions;
     they also overrule guesses. Raise TableError if there are no tables, or none that links two
     entities.
     """
-    path = Path(folder)
+    address = str(folder) if str(folder).startswith(ADDRESSES) else None
+    path = Path(folder) if address is None else Path()
     if not path.is_dir():
         raise TableError(f"{path}: no such folder")
     decisions = Answers(answers, ask)
     with connect(path) as db:
-        found, skipped = find_tables(path, decisions)
+        if address is None:
+            found, skipped = find_tables(path, decisions)
+        else:
+            found, skipped = find_database_tables(address), {}
         tables, not_read = stage_tables(db, path, found, decisions)
         skipped |= not_read
         if not tables:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in list(skipped.items())[:5])
             raise TableError(
-                f"{path}: expected CSV, Parquet or database files, found no tables"
+                f"{path if address is None else without_password(address)}: expected CSV, JSON, "
+                "Parquet, Arrow, Excel, NumPy or database files, found no tables"
                 + (f" ({reasons})" if reasons else "")
             )
         keys = ForeignKeys(db, tables, decisions)

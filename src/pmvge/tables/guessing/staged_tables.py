@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 
 from pmvge.errors import TableError
+from pmvge.tables.guessing.array_rows import join_arrays
 from pmvge.tables.guessing.cells import decimal_commas, is_code
 from pmvge.tables.guessing.folder import FoundTable
 from pmvge.tables.guessing.foreign_keys import MAX_COLUMNS, Table
@@ -16,7 +17,7 @@ from pmvge.tables.guessing.profile import profile_columns
 from pmvge.tables.guessing.questions import Answers, Question, UnsureError
 from pmvge.tables.guessing.text_files import NUMBER
 from pmvge.tables.sources.connection import table_errors
-from pmvge.tables.sources.files import declared_types
+from pmvge.tables.sources.formats import declared_types
 from pmvge.tables.sources.source import Source
 from pmvge.tables.sources.staging import stage
 
@@ -56,6 +57,7 @@ def stage_tables(
             table.name = f"{given.name}_{number}"
         table.notes = notes
         tables.append(table)
+    tables = join_arrays(db, folder, tables, answers, _stage)
     for table in tables:
         key = answers.given(f"{table.source}:id", dict.fromkeys(table.columns, ""))
         others = [other for other in tables if other is not table]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import gzip
 import io
 import re
 from collections import Counter
@@ -14,7 +13,9 @@ from pathlib import Path
 from pmvge.errors import TableError
 from pmvge.tables.sources.connection import table_errors
 from pmvge.tables.sources.dialect import DELIMITERS, Dialect
-from pmvge.tables.sources.files import CSV, NULLS, RECBOLE, guess_delimiter
+from pmvge.tables.sources.files import CSV, open_unpacked, read_start
+from pmvge.tables.sources.header import RECBOLE
+from pmvge.tables.sources.text import NULLS, codec_of, guess_delimiter, is_utf16
 
 LINES, CHARACTERS = 200, 1 << 18  # of a file that are looked at, but MIN_LINES at least
 MIN_LINES = 10
@@ -62,18 +63,17 @@ def sniff_text(path: Path) -> TextFile:
     return TextFile(Dialect(encoding=encoding, delimiter=delimiter), rows, guess_header(rows))
 
 
-def _open(path: Path) -> io.BufferedReader | gzip.GzipFile:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
-
-
 def _guess_encoding(path: Path) -> str:
     """Return "utf-8" if a file is UTF-8, else "latin-1", in which every byte is valid.
 
-    All of it is tested, up to ``ENCODED`` bytes: the first letter beyond ASCII may come late.
+    All of it is tested, up to ``ENCODED`` bytes: the first letter beyond ASCII may come late. A
+    file with the byte-order mark of UTF-16 needs no encoding.
     """
+    if is_utf16(read_start(path)):
+        return Dialect.encoding
     decoder, left = codecs.getincrementaldecoder("utf-8")(), ENCODED
     try:
-        with _open(path) as stream:
+        with open_unpacked(path) as stream:
             while left > 0 and (chunk := stream.read(1 << 20)):
                 decoder.decode(chunk)
                 left -= len(chunk)
@@ -86,8 +86,8 @@ def _guess_encoding(path: Path) -> str:
 
 def _first_lines(path: Path, encoding: str) -> tuple[str, bool]:
     """Return the first lines of a file, and whether they are all of it."""
-    codec = "utf-8-sig" if encoding == "utf-8" else encoding
-    with _open(path) as binary, io.TextIOWrapper(binary, codec, newline="") as stream:
+    codec = codec_of(read_start(path), encoding)
+    with open_unpacked(path) as binary, io.TextIOWrapper(binary, codec, newline="") as stream:
         text = stream.read(CHARACTERS)
         while (more := stream.read(CHARACTERS)) and len(text) < 1 << 24:
             if text.count("\n") >= MIN_LINES:

@@ -26,7 +26,7 @@ from pmvge.tables.on_disk.mapped import (
 from pmvge.tables.project import Feature, ViewTable
 from pmvge.tables.sources.connection import table_errors
 from pmvge.tables.sources.files import find_files
-from pmvge.tables.sources.source import Source
+from pmvge.tables.sources.source import ADDRESSES, Source
 from pmvge.version import __version__
 
 
@@ -74,6 +74,7 @@ class FeatureCache:
                 "sparse": table.sparse,
                 "dialect": table.source.dialect.to_dict(),
                 "on_error": table.on_error,
+                "normalize_ids": table.normalize_ids,
             }
         return cls(path, origin)
 
@@ -125,11 +126,14 @@ def missing_values(notes: Notes) -> dict[str, int]:
 
 
 def _files(source: Source, base: Path) -> list[Path] | None:
-    """Return the files that a source reads; None for data frames and queries."""
+    """Return the files that a source reads; None for data frames, queries and servers."""
     if source.frame is not None or source.query is not None:
         return None
+    arrays = [path for array in source.arrays for path in find_files(base, array)]
     if source.database is None:
-        return find_files(base, str(source.path))
+        return find_files(base, str(source.path)) + arrays
+    if source.database.startswith(ADDRESSES):
+        return None
     path = base / source.database
     logs = (path.with_name(f"{path.name}{end}") for end in (".wal", "-wal"))  # write-ahead logs
-    return [path, *(log for log in logs if log.is_file())]
+    return [path, *(log for log in logs if log.is_file()), *arrays]

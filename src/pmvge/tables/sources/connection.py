@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sqlite3
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkstemp
 from types import FrameType
 from typing import Any
 
@@ -122,12 +124,26 @@ def table_errors(where: str) -> Iterator[None]:
         # Leave out the generated SQL, and advice on DuckDB options that users cannot set.
         ends = (at for at, line in enumerate(lines) if line.startswith(("LINE ", "Possible ")))
         message = " ".join(line[:120] for line in lines[: min(5, next(ends, 3))])
-        hint = CSV_HINT if isinstance(error, duckdb.InvalidInputException) else ""
+        is_csv = isinstance(error, duckdb.InvalidInputException) and "JSON" not in str(error)
+        hint = CSV_HINT if is_csv else ""
         hint = ENCODING_HINT if "utf-8" in str(error).lower() else hint
         raise TableError(f"{where}: cannot be read: {message[:400]}{hint}") from error
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         hint = ENCODING_HINT if isinstance(error, UnicodeDecodeError) else ""
         raise TableError(f"{where}: cannot be read: {one_line(error)}{hint}") from error
+
+
+def temporary_file(db: duckdb.DuckDBPyConnection, ending: str) -> Path:
+    """Return the path of a new empty file in the connection's temporary folder."""
+    ((folder,),) = fetch_all(db, "SELECT current_setting('temp_directory')")
+    handle, name = mkstemp(ending, "converted-", folder)
+    os.close(handle)
+    return Path(name)
+
+
+def list_files(files: Iterable[Path]) -> str:
+    """Return the names of files as an SQL list, without characters of a glob."""
+    return "[" + ", ".join(quote_literal(escape(str(path))) for path in files) + "]"
 
 
 def fetch_all(db: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:

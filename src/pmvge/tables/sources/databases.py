@@ -1,4 +1,4 @@
-"""Tables of DuckDB and SQLite files, and read-only queries."""
+"""Tables of DuckDB and SQLite files and of PostgreSQL servers, and read-only queries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from pmvge.tables.sources.connection import (
     quote_literal,
     table_errors,
 )
-from pmvge.tables.sources.source import Source
+from pmvge.tables.sources.postgres import copy_postgres, postgres_tables
+from pmvge.tables.sources.source import ADDRESSES, Source
 
 ALLOWED_ACTIONS = {  # of a SQLite query
     sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE,
@@ -31,6 +32,9 @@ def stage_database(db: duckdb.DuckDBPyConnection, name: str, source: Source, fol
 
     Raise TableError if the file is not a database, or if the table or query is not valid.
     """
+    if str(source.database).startswith(ADDRESSES):
+        copy_postgres(db, name, source)
+        return
     path = folder / str(source.database)
     if not path.is_file():
         raise TableError(f"{source.database}: no such database file in {path.parent}")
@@ -120,8 +124,11 @@ def _check_table(source: Source, known: list[str]) -> None:
     choose("table", source.table, sorted(known), str(source.database), error=TableError)
 
 
-def table_names(path: Path) -> list[str]:
-    """Return the sorted names of the tables of a DuckDB or SQLite file."""
+def table_names(database: str | Path) -> list[str]:
+    """Return the sorted names of the tables of a database: a file, or an address of PostgreSQL."""
+    if str(database).startswith(ADDRESSES):
+        return postgres_tables(str(database))
+    path = Path(database)
     with table_errors(str(path)), path.open("rb") as stream:
         if stream.read(16).startswith(b"SQLite format 3"):
             connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)

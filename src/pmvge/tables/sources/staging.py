@@ -12,9 +12,10 @@ from pmvge.errors import TableError
 from pmvge.graph import Pair
 from pmvge.tables.sources.connection import hex_name, quote_ident, quote_literal, table_errors
 from pmvge.tables.sources.databases import check_plan, check_query, stage_database
-from pmvge.tables.sources.files import NULLS, find_files, read_header, scan_files
+from pmvge.tables.sources.files import find_files
+from pmvge.tables.sources.formats import common_format
+from pmvge.tables.sources.row_arrays import stage_arrays
 from pmvge.tables.sources.source import Source
-from pmvge.tables.sources.wide import is_wide, read_wide, with_integers
 
 
 def raw_view_name(view: str) -> str:
@@ -36,27 +37,31 @@ def stage(db: duckdb.DuckDBPyConnection, name: str, source: Source, folder: Path
     dialect = source.dialect
     where = str(source)
     with table_errors(where):
-        selection = "" if source.path is None else _scan(where, source, folder)
-        na_values = () if selection.startswith("read_csv") else dialect.na_values
+        files = [] if source.path is None else _files(source, folder)
+        file_format = common_format(where, files) if files else None
+        if file_format is not None and source.table is not None and not file_format.has_tables:
+            raise TableError(
+                f"{where}: table: expected the sheet of an Excel file, but the file is "
+                f"{file_format.name}; remove the table"
+            )
+        na_values = dialect.na_values
+        if file_format is not None and file_format.reads_na_values:
+            na_values = ()
         replaced = bool(na_values) or dialect.decimal == ","
         cells = f"cells of {name}" if replaced else name
-        if source.frame is not None:
-            db.register(cells, as_arrow(where, source.frame))
+        rows = f"rows of {cells}" if source.arrays else cells
+        if file_format is not None:
+            file_format.stage(db, rows, files, source)
+        elif source.frame is not None:
+            db.register(rows, as_arrow(where, source.frame))
         elif source.database is not None:
-            stage_database(db, cells, source, folder)
-        elif source.query is not None:
-            check_query(db, where, source.query)
-            db.execute(f"CREATE TEMP VIEW {quote_ident(cells)} AS {source.query}")
-            check_plan(db, where, cells)
-        elif is_wide(selection.count(": 'VARCHAR'"), files := _files(source, folder)):
-            table = read_wide(
-                files, read_header(files[0], dialect), dialect, (*NULLS, *dialect.na_values)
-            )
-            if table is None:
-                table = db.sql(f"SELECT * FROM {selection}").to_arrow_table()
-            db.register(cells, with_integers(table))
+            stage_database(db, rows, source, folder)
         else:
-            db.execute(f"CREATE TEMP VIEW {quote_ident(cells)} AS SELECT * FROM {selection}")
+            check_query(db, where, str(source.query))
+            db.execute(f"CREATE TEMP VIEW {quote_ident(rows)} AS {source.query}")
+            check_plan(db, where, rows)
+        if source.arrays:
+            stage_arrays(db, cells, rows, source, folder)
         types = _describe(db, cells)
         if replaced:
             columns = ", ".join(
@@ -70,10 +75,6 @@ def stage(db: duckdb.DuckDBPyConnection, name: str, source: Source, folder: Path
             )
             types = _describe(db, name)
     return types
-
-
-def _scan(where: str, source: Source, folder: Path) -> str:
-    return scan_files(where, _files(source, folder), source.dialect)
 
 
 def _files(source: Source, folder: Path) -> list[Path]:

@@ -1,0 +1,78 @@
+"""Rows and weights of links that are given as values, such as JSON, instead of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmvge.errors import TableError, choose
+from pmvge.graph import Features, Ids, Pair
+from pmvge.tables.columns.encodings import Notes
+from pmvge.tables.columns.recipe import Recipe
+from pmvge.tables.joining import transform_weights
+from pmvge.tables.new_tables import concatenate_rows, read_rows, saved_view
+from pmvge.tables.saved_columns import SavedTables
+
+
+class Records(dict[str, list[Any]]):
+    """A table as ``{column: values}``; error messages show the name of this class."""
+
+
+def rows_of_records(
+    tables: SavedTables,
+    view: str,
+    records: Sequence[Mapping[str, Any]],
+    *,
+    notes: Notes | None = None,
+    others: Collection[str] = (),
+) -> tuple[Ids | None, Features | None]:
+    """Return ids and features of rows that are given as ``{column: value}``, as JSON objects are.
+
+    They are those of :func:`rows_of` for a table with these rows; a value that a row does not have
+    is missing. Ids are None if no row has the id column. ``notes`` counts missing and unseen
+    values. Columns in ``others`` are ignored. Raise TableError for other columns that the view did
+    not have in training, and as :func:`read_rows` does.
+    """
+    known = saved_view(tables, view)
+    recipe = None if known["recipe"] is None else Recipe.from_dict(known["recipe"])
+    wanted = [*([] if known["id"] is None else [known["id"]]), *(recipe.kinds if recipe else ())]
+    given = dict.fromkeys(column for record in records for column in record)
+    for column in given:
+        if column not in others:
+            choose("column", column, wanted, f"rows of view {view!r}", error=TableError)
+    columns = {column: [record.get(column) for record in records] for column in wanted}
+    frame = Records(
+        {c: values for c, values in columns.items() if any(v is not None for v in values)}
+    )
+    if not frame:
+        expected = ", ".join(map(repr, wanted))
+        raise TableError(f"rows of view {view!r}: expected values of {expected}, got none")
+    if set(frame) == {known["id"]} and recipe is not None:
+        raise TableError(
+            f"rows of view {view!r}: expected values of {', '.join(map(repr, recipe.kinds))}, got "
+            "ids alone; pass known entities as ids"
+        )
+    for row, value in enumerate(frame.get(known["id"], ())):
+        if value is None:
+            raise TableError(
+                f"rows of view {view!r}: expected {known['id']!r} in all rows or in none, got none "
+                f"in row {row}"
+            )
+    ids, X = concatenate_rows(read_rows(tables, view, frame, notes=notes))
+    return ids if known["id"] is None or known["id"] in frame else None, X
+
+
+def weights_of_records(
+    tables: SavedTables, pair: Pair, weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the weights of new links, transformed as those of the training link table were.
+
+    Without a link table of the view pair they are returned as they are.
+    """
+    for entry in () if tables is None else tables["links"]:
+        if tuple(entry["pair"]) in (pair, pair[::-1]):
+            return transform_weights(entry.get("transform"), weights)
+    return weights

@@ -1,0 +1,75 @@
+"""Rows that are given as dicts are those of a table with the same cells."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pmvge.errors import TableError
+from pmvge.tables import (
+    LinkTable,
+    Source,
+    graph_from_frames,
+    rows_of,
+    rows_of_records,
+    weights_of_records,
+)
+
+PEOPLE = pd.DataFrame(
+    {"person": ["p1", "p2", "p3", "p4"], "age": [10, 20, 30, 45], "town": ["x", "y", "x", "x"]}
+)
+LIKES = pd.DataFrame({"person": ["p1", "p2", "p3"], "thing": ["t1", "t2", "t1"], "n": [1, 7, 3]})
+
+
+@pytest.fixture(scope="module")
+def tables():
+    links = LinkTable(Source(frame=LIKES), ("person", "thing"), "n", transform="log1p")
+    return graph_from_frames(
+        {"people": PEOPLE, "things": None}, {("people", "things"): links}
+    ).tables
+
+
+def test_records_are_rows_of_a_table(tables):
+    records = [{"age": 12, "town": "x"}, {"town": "z", "age": None}, {"age": 40.5}]
+    frame = {"age": [12, None, 40.5], "town": ["x", "z", None]}
+    notes = Counter()
+    ids, X = rows_of_records(tables, "people", records, notes=notes)
+    assert ids is None
+    np.testing.assert_array_equal(np.asarray(X), np.asarray(rows_of(tables, "people", frame)[1]))
+    assert notes["age", "missing"] == 1
+    ids, _ = rows_of_records(tables, "people", [{"person": "p9", "age": 3}])
+    assert ids.tolist() == ["p9"]
+
+
+@pytest.mark.parametrize(
+    ("records", "words"),
+    [
+        ([{"age": 3, "shoe": 44}], "unknown column 'shoe': expected one of 'person', 'age'"),
+        ([{"Age": 3}], "did you mean 'age'"),
+        ([{}], "expected values of 'person', 'age', 'town', got none"),
+        ([{"person": "p1"}], "got ids alone; pass known entities as ids"),
+        ([{"person": "p1", "age": 3}, {"age": 4}], "in all rows or in none, got none in row 1"),
+        ([{"age": "old"}], "age"),
+        ([{"age": 3}, {"age": "x"}], "one type each|age"),
+        ([{"age": 10**30}], "age|one type each"),
+    ],
+)
+def test_records_that_are_not_valid_are_refused(tables, records, words):
+    with pytest.raises(TableError, match=words):
+        rows_of_records(tables, "people", records)
+
+
+def test_other_columns_can_be_ignored(tables):
+    _, X = rows_of_records(tables, "people", [{"age": 3, "shoe": 44}], others=["shoe"])
+    np.testing.assert_array_equal(X, rows_of_records(tables, "people", [{"age": 3}])[1])
+
+
+def test_weights_are_transformed_as_in_training(tables):
+    weights = np.array([0.0, 1.0, 6.0])
+    for pair in (("people", "things"), ("things", "people")):
+        np.testing.assert_allclose(weights_of_records(tables, pair, weights), np.log([1, 2, 7]))
+    assert weights_of_records(tables, ("people", "people"), weights) is weights
+    assert weights_of_records(None, ("people", "things"), weights) is weights
