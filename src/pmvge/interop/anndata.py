@@ -1,0 +1,95 @@
+"""Conversion of AnnData objects (cells by genes) to graphs, and of results back into them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pmvge.errors import GraphError, choose
+from pmvge.graph import MultiViewGraph
+from pmvge.interop.counts import Counts, FittedModel, graph_of_counts, vectors_of
+
+OBSM, VARM = "X_pmvge", "pmvge"  # keys of the results
+
+
+def from_anndata(
+    adata: Any,
+    *,
+    obs: str = "obs",
+    var: str = "var",
+    layer: str | None = None,
+    obs_features: str | None = None,
+    var_features: str | None = None,
+) -> MultiViewGraph:
+    """Return the graph of an AnnData object: observations linked to variables by counts.
+
+    Parameters
+    ----------
+    adata
+        An ``anndata.AnnData``, in memory or backed by a file.
+    obs, var
+        Names of the two views, for example "cell" and "gene". Ids are ``obs_names`` and
+        ``var_names``.
+    layer
+        The layer with the counts. None: ``X``. Logarithms of counts are accepted, values below 0
+        (scaled data) are not.
+    obs_features, var_features
+        Keys of ``obsm`` and ``varm`` with features of the two views. None: a view without features.
+
+    Raises
+    ------
+    GraphError
+        If a key is unknown, names repeat, or a value is negative or not finite.
+
+    Examples
+    --------
+    >>> import anndata, numpy as np
+    >>> from pmvge.interop import from_anndata
+    >>> cells = anndata.AnnData(np.array([[1.0, 0.0], [2.0, 3.0]], dtype="float32"))
+    >>> from_anndata(cells, obs="cell", var="gene")
+    MultiViewGraph: 2 views, 4 entities, 3 links
+      cell             2 entities   featureless
+      gene             2 entities   featureless
+      cell - gene      3 links      weight 6, density 0.75
+    """
+    where = "from_anndata"
+    table = counts_of(where, adata, layer, var_features)
+    layers = ", ".join(map(repr, adata.layers)) or "none"
+    return graph_of_counts(
+        where,
+        obs,
+        {var: table},
+        _choose(where, "obsm", adata.obsm, obs_features),
+        f"; pass layer=NAME with counts (layers: {layers})",
+    )
+
+
+def counts_of(where: str, adata: Any, layer: str | None, var_features: str | None = None) -> Counts:
+    """Return the counts of an AnnData object; raise GraphError if a key is unknown."""
+    matrix = adata.X if layer is None else _choose(where, "layer", adata.layers, layer)
+    if matrix is None:
+        raise GraphError(f"{where}: expected counts in X, got none; pass layer=NAME")
+    if adata.isbacked and layer is None:
+        matrix = matrix.to_memory() if hasattr(matrix, "to_memory") else matrix[:]
+    features = _choose(where, "varm", adata.varm, var_features)
+    return Counts(list(adata.obs_names), list(adata.var_names), matrix, features)
+
+
+def _choose(where: str, what: str, arrays: Any, key: str | None) -> Any:
+    if key is None:
+        return None
+    found = arrays[choose(what, key, list(arrays), where, error=GraphError)]
+    return found.to_numpy() if hasattr(found, "to_numpy") else found
+
+
+def to_anndata(model: FittedModel, adata: Any, *, obs: str = "obs", var: str = "var") -> Any:
+    """Write the vectors of a model into an AnnData object, and return it.
+
+    ``obsm["X_pmvge"]`` gets the vectors of the observations, as scanpy expects embeddings, and
+    ``varm["pmvge"]`` those of the variables, found by their names. Rows that the model does not
+    know are NaN. Raise InputError if the model has no such view, or knows none of the names.
+    """
+    where = "to_anndata"
+    obsm = vectors_of(where, model, obs, adata.obs_names)
+    adata.varm[VARM] = vectors_of(where, model, var, adata.var_names)
+    adata.obsm[OBSM] = obsm
+    return adata

@@ -1,0 +1,46 @@
+"""Conversion of MuData objects (several modalities of the same cells) to graphs, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pmvge.graph import MultiViewGraph
+from pmvge.interop.anndata import OBSM, VARM, counts_of
+from pmvge.interop.counts import FittedModel, graph_of_counts, vectors_of
+
+
+def from_mudata(
+    mdata: Any, *, obs: str = "obs", layers: str | Mapping[str, str] | None = None
+) -> MultiViewGraph:
+    """Return the graph of a MuData object: observations linked to the variables of each modality.
+
+    ``obs`` is the name of the observations' view; each modality is a view of its own, with its
+    name. ``layers`` is the layer with the counts, of all modalities or ``{modality: layer}``; the
+    others use ``X``. Observations that a modality does not have are not linked in it. Raise
+    GraphError as :func:`from_anndata` does, and if a modality is called ``obs``.
+    """
+    where = "from_mudata"
+    chosen = dict.fromkeys(mdata.mod, layers) if isinstance(layers, str) else dict(layers or {})
+    tables = {
+        name: counts_of(f"{where}: {name}", adata, chosen.get(name))
+        for name, adata in mdata.mod.items()
+    }
+    return graph_of_counts(where, obs, tables, hint="; pass layers={modality: layer} with counts")
+
+
+def to_mudata(model: FittedModel, mdata: Any, *, obs: str = "obs") -> Any:
+    """Write the vectors of a model into a MuData object, and return it.
+
+    ``mdata.obsm["X_pmvge"]`` gets the vectors of the observations, ``varm["pmvge"]`` of each
+    modality those of its variables. Rows that the model does not know are NaN. Raise InputError if
+    the model has no such view, or knows none of the names.
+    """
+    where = "to_mudata"
+    found = {
+        name: vectors_of(where, model, name, adata.var_names) for name, adata in mdata.mod.items()
+    }
+    mdata.obsm[OBSM] = vectors_of(where, model, obs, mdata.obs_names)
+    for name, vectors in found.items():
+        mdata.mod[name].varm[VARM] = vectors
+    return mdata
