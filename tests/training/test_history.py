@@ -20,7 +20,7 @@ UNSCORED = [Record(10, 0.5, -0.25, None, 0.01, 1.0), Record(20, 1.0, 0.125, None
 
 def test_a_history_is_a_sequence_of_records() -> None:
     history = History(RECORDS[:2])
-    history.append(RECORDS[2])
+    history.check(RECORDS[2])
     assert len(history) == 3
     assert list(history) == RECORDS
     assert history[-1] is RECORDS[2]
@@ -29,7 +29,7 @@ def test_a_history_is_a_sequence_of_records() -> None:
 
 def test_appending_does_not_change_the_list_that_was_given() -> None:
     given = RECORDS[:1]
-    History(given).append(RECORDS[1])
+    History(given).check(RECORDS[1])
     assert given == RECORDS[:1]
 
 

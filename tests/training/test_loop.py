@@ -17,7 +17,6 @@ from pmvge.likelihoods import Loss
 from pmvge.model import trainer as model_trainer
 from pmvge.sampling import BatchStream
 from pmvge.training import Checkpoints, Constant, Plan, Trainer
-from pmvge.training.progress import NoProgress
 from pmvge.training.schedule import StepDecay
 
 SIMILARITIES = {
@@ -69,7 +68,6 @@ def trainer(network, loss, validate=None, schedule=None, **settings):
         BatchStream(iter(int, 1), np.random.default_rng(0)),  # an infinite stream of zeros
         plan(schedule or Constant(100), **settings),
         validate=validate,
-        progress=NoProgress(),
     )
 
 

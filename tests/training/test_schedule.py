@@ -38,10 +38,8 @@ def test_a_cosine_schedule_falls_from_the_rate_to_zero(max_steps, step):
 def test_a_decay_falls_in_equal_steps_to_zero(max_steps):
     made = Decay(max_steps)
     rates = [made.factor(step) for step in range(max_steps)]
-    assert all(0 < rate < Decay.fraction for rate in rates)
-    np.testing.assert_allclose(
-        np.diff([Decay.fraction, *rates, 0]), -Decay.fraction / (max_steps + 1)
-    )
+    assert all(0 < rate < 1 for rate in rates)
+    np.testing.assert_allclose(np.diff([1, *rates, 0]), -1 / (max_steps + 1))
     made.check(max_steps // 2, 100)  # no validation changes it
     assert made.end == max_steps
     assert made.length_is_known

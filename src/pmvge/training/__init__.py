@@ -1,5 +1,6 @@
-"""The training loop: optimizer, schedule, checkpoints, history, progress, interrupts."""
+"""The training loop: optimizer, schedule, checkpoints, history, callbacks, interrupts."""
 
+from pmvge.training.callbacks import Callback, Callbacks
 from pmvge.training.checkpoints import Checkpoints, saved_seed
 from pmvge.training.fingerprints import fingerprint, hash_graphs
 from pmvge.training.generators import dropout_generator, private_rng
@@ -8,12 +9,15 @@ from pmvge.training.loop import Trainer
 from pmvge.training.loss import EncodedLoss, check_precision
 from pmvge.training.optimizer import STABLE_SETTINGS
 from pmvge.training.plan import Plan
-from pmvge.training.progress import TrainingProgress, training_progress
+from pmvge.training.progress import training_progress
 from pmvge.training.schedule import SCHEDULES, Constant, Decay, Schedule, make_schedule
+from pmvge.training.tensorboard import TensorBoard
 
 __all__ = [
     "SCHEDULES",
     "STABLE_SETTINGS",
+    "Callback",
+    "Callbacks",
     "Checkpoints",
     "Constant",
     "Decay",
@@ -22,8 +26,8 @@ __all__ = [
     "Plan",
     "Record",
     "Schedule",
+    "TensorBoard",
     "Trainer",
-    "TrainingProgress",
     "check_precision",
     "dropout_generator",
     "fingerprint",

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pmvge.training.callbacks import Callback
+
 
 @dataclass(frozen=True)
 class Record:
@@ -23,8 +25,8 @@ class Record:
     phase: str = ""  # of the schedule; "decay": the weights at the end are kept
 
 
-class History:
-    """The records of a training run.
+class History(Callback):
+    """The records of a training run, a callback that keeps them.
 
     Iterate over it, index it, convert it to columns with :meth:`to_dict` (which
     ``pandas.DataFrame`` accepts), or draw it with :meth:`plot`.
@@ -33,7 +35,7 @@ class History:
     def __init__(self, records: list[Record] | None = None) -> None:
         self._records = list(records or [])
 
-    def append(self, record: Record) -> None:
+    def check(self, record: Record, best: float | None = None) -> None:
         """Add a record."""
         self._records.append(record)
 

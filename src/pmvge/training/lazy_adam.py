@@ -23,9 +23,8 @@ import math
 import torch
 
 from pmvge.encoders import LazyRows
+from pmvge.training.adam import BETAS, EPSILON
 
-BETAS = (0.9, 0.999)  # the defaults of torch's Adam
-EPSILON = 1e-8  # likewise
 RATIO = BETAS[0] / math.sqrt(BETAS[1])
 MOMENTUM_STEPS = 400  # steps after which momentum is negligible: r^400 < 1e-18
 SCAN_ROWS = 1 << 16  # rows checked at once when all rows are brought up to date

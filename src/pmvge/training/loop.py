@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -16,6 +16,7 @@ from pmvge.encoders import LazyRows
 from pmvge.errors import DivergedError, StorageError, one_line
 from pmvge.likelihoods import Loss, Objective
 from pmvge.sampling import BatchStream
+from pmvge.training.callbacks import Callback, Callbacks
 from pmvge.training.checkpoints import Checkpoints, Tensors
 from pmvge.training.contention import SpinThrottle
 from pmvge.training.generators import dropout_generator
@@ -23,7 +24,6 @@ from pmvge.training.history import History, Record
 from pmvge.training.interrupts import deferred_interrupt
 from pmvge.training.optimizer import NetworkOptimizer
 from pmvge.training.plan import Plan
-from pmvge.training.progress import TrainingProgress
 from pmvge.training.snapshots import SNAPSHOT_ERRORS, restore_snapshot, take_snapshot
 
 # Steps after which processes agree on whether a checkpoint is due, or one of them was interrupted.
@@ -39,8 +39,9 @@ class Trainer:
         The loss of a batch of the stream.
     plan
         The schedule, which a run changes, and the other numbers of the optimization.
-    progress
-        Is called at the start, after every step and after every record.
+    callbacks
+        Are called at the start, after every step, after every record and at the end, after the
+        history.
     objective
         The part of the loss that keeps numbers between steps, if there is one.
     validate
@@ -62,7 +63,7 @@ class Trainer:
         batches: BatchStream,
         plan: Plan,
         *,
-        progress: TrainingProgress,
+        callbacks: Iterable[Callback] = (),
         objective: Objective[Any] | None = None,
         validate: Callable[[], float] | None = None,
         checkpoints: Checkpoints | None = None,
@@ -74,7 +75,7 @@ class Trainer:
         self.after_step = after_step
         self.network, self.objective, self.batches, self.plan = network, objective, batches, plan
         self.schedule = plan.schedule
-        self.validate, self.checkpoints, self.progress = validate, checkpoints, progress
+        self.validate, self.checkpoints, self.callbacks = validate, checkpoints, tuple(callbacks)
         self.world = world or World()
         self.optimizer = NetworkOptimizer(
             network,
@@ -102,21 +103,22 @@ class Trainer:
         KeyboardInterrupt. Raise DivergedError if a loss, gradient or validation is not finite.
         """
         self._start = self._last_write = time.perf_counter()
-        self.progress.start(self.step, self.schedule)
         self.network.train()
         defer = self.checkpoints is not None
         with (
+            Callbacks((self.history, *self.callbacks)) as callbacks,
             closing(iter(self.batches)) as batches,
             deferred_interrupt(defer) as interrupted,
             SpinThrottle() as throttle,
         ):
+            callbacks.start(self.step, self.schedule)
             while not self.finished:
                 self.train_step(next(batches))
                 throttle.check()
                 if self.step % self.plan.check_every == 0 or self.step >= self.schedule.end:
-                    self._check()
+                    self._check(callbacks)
                 stop = self._write_if_due(interrupted())
-                self.progress.step(self.step, self.seconds() - self.seconds_before)
+                callbacks.step(self.step, self.seconds() - self.seconds_before)
                 if stop:
                     raise KeyboardInterrupt
             if self.world.any(interrupted()):  # while the last checkpoint was written
@@ -140,8 +142,8 @@ class Trainer:
         """Return the training time, including that before a resume."""
         return self.seconds_before + time.perf_counter() - self._start
 
-    def _check(self) -> None:
-        """Validate, append a record to the history, and decide whether to stop."""
+    def _check(self, callbacks: Callback) -> None:
+        """Validate, pass a record to the callbacks, and decide whether to stop."""
         validation = None if self.validate is None else self._validate(self.validate)
         record = Record(
             step=self.step,
@@ -152,9 +154,8 @@ class Trainer:
             seconds=self.seconds(),
             phase=self.schedule.phase(self.step),
         )
-        self.history.append(record)
         self.losses = []
-        self.progress.check(record, self.best)
+        callbacks.check(record, self.best)
         self.schedule.check(self.step, self.stale)
         self.finished = self.step >= self.schedule.end
 

@@ -13,6 +13,7 @@ from pmvge.distributed import World
 from pmvge.encoders import LazyRows
 from pmvge.errors import DivergedError
 from pmvge.likelihoods import Loss
+from pmvge.training.adam import Adam, Group
 from pmvge.training.checkpoints import Tensors
 from pmvge.training.lazy_adam import LazyAdam
 
@@ -50,9 +51,7 @@ class NetworkOptimizer:
 
         Raise DivergedError, before any weight changes, if the loss or a gradient is not finite.
         """
-        for group in self.adam.param_groups:
-            group["lr"] = rate * group.get("multiplier", 1.0)
-        self.adam.zero_grad(set_to_none=True)
+        self.adam.zero_grad()
         loss = self.loss(batch)
         total = loss.value if loss.penalty is None else loss.value + loss.penalty
         if total.requires_grad:  # False if all encoders of this view pair are fixed
@@ -63,7 +62,7 @@ class NetworkOptimizer:
         if not math.isfinite(value + norm):
             problem = f"loss is {value}" if not math.isfinite(value) else f"gradient is {norm}"
             raise DivergedError(_divergence(number, problem, rate, loss))
-        self.adam.step()
+        self.adam.step(rate)
         for lazy, row_gradient in zip(self.lazy, row_gradients, strict=True):
             if row_gradient is not None:  # as torch's Adam skips parameters without a gradient
                 lazy.step(*row_gradient, rate * lazy.module.lr_multiplier)
@@ -112,9 +111,7 @@ class NetworkOptimizer:
 
     def state(self) -> Tensors:
         """Return the moments of all weights."""
-        tensors: Tensors = {}
-        for index, state in self.adam.state_dict()["state"].items():
-            tensors |= {f"adam.{index}.{k}": v for k, v in state.items()}
+        tensors: Tensors = {f"adam.{name}": tensor for name, tensor in self.adam.state().items()}
         for number, lazy in enumerate(self.lazy):
             tensors |= {f"lazy.{number}.{k}": v for k, v in lazy.state().items()}
         return tensors
@@ -124,32 +121,12 @@ class NetworkOptimizer:
 
         Raise ValueError or KeyError if it does not fit the weights.
         """
-        self._check_shapes(adam, lazy)
-        state_dict = self.adam.state_dict()
-        state_dict["state"] = {}
-        for name, tensor in adam.items():
-            index, key = name.split(".")
-            state_dict["state"].setdefault(int(index), {})[key] = tensor
-        self.adam.load_state_dict(state_dict)
-        for number, optimizer in enumerate(self.lazy):
-            optimizer.restore({key: lazy[f"{number}.{key}"] for key in optimizer.state()})
-
-    def _check_shapes(self, adam: Tensors, lazy: Tensors) -> None:
-        """Raise ValueError if moments do not have the shapes of the weights.
-
-        torch numbers the weights instead of naming them, and does not compare shapes.
-        """
         n_lazy = len({name.split(".")[0] for name in lazy})
         if n_lazy != len(self.lazy):
             raise ValueError(f"expected {len(self.lazy)} lazily updated weights, got {n_lazy}")
-        ordered = [p for group in self.adam.param_groups for p in group["params"]]
-        for name, tensor in adam.items():
-            index, key = name.split(".")
-            if key != "step" and tensor.shape != ordered[int(index)].shape:
-                raise ValueError(
-                    f"moments of weight {index}: expected shape "
-                    f"{tuple(ordered[int(index)].shape)}, got {tuple(tensor.shape)}"
-                )
+        self.adam.restore(adam)
+        for number, optimizer in enumerate(self.lazy):
+            optimizer.restore({key: lazy[f"{number}.{key}"] for key in optimizer.state()})
 
 
 def _divergence(step: int, problem: str, rate: float, loss: Loss) -> str:
@@ -178,24 +155,14 @@ def _special_weights(network: nn.Module) -> dict[int, LazyRows]:
 
 def _adam(
     parameters: list[nn.Parameter], weight_decay: float, special: dict[int, LazyRows]
-) -> torch.optim.Optimizer:
-    """Return AdamW, fused if possible, without decay of biases, norms and scales."""
+) -> Adam:
+    """Return the optimizer of the weights, without decay of biases, norms and scales."""
     plain = [p for p in parameters if id(p) not in special]
-    groups: list[dict[str, Any]] = [
-        {"params": [p for p in plain if p.ndim > 1], "weight_decay": weight_decay},
-        {"params": [p for p in plain if p.ndim <= 1], "weight_decay": 0.0},
-    ]
-    groups += [
-        {
-            "params": [p],
-            "weight_decay": weight_decay if special[id(p)].decays else 0.0,
-            "multiplier": special[id(p)].lr_multiplier,
-        }
-        for p in parameters
-        if id(p) in special
-    ]
-    fused = all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in parameters)
-    return torch.optim.AdamW(
-        [group for group in groups if group["params"]] or [{"params": [torch.zeros(1)]}],
-        fused=fused,
+    own = [(p, special[id(p)]) for p in parameters if id(p) in special]
+    return Adam(
+        [
+            Group([p for p in plain if p.ndim > 1], weight_decay),
+            Group([p for p in plain if p.ndim <= 1], 0.0),
+            *(Group([p], weight_decay if m.decays else 0.0, m.lr_multiplier) for p, m in own),
+        ]
     )

@@ -2,51 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from pmvge.training.callbacks import Callback
 from pmvge.training.history import Record
 from pmvge.training.schedule import Schedule
 
 
-class TrainingProgress(Protocol):
-    """The callbacks of the training loop."""
-
-    def start(self, step: int, schedule: Schedule) -> None:
-        """Receive the steps done before this run, and the schedule, whose end may change."""
-        ...
-
-    def step(self, step: int, seconds: float) -> None:
-        """Receive the steps done, and the seconds of this run."""
-        ...
-
-    def check(self, record: Record, best: float | None) -> None:
-        """Receive a new record, and the best validation so far."""
-        ...
-
-
-class NoProgress:
-    """Callbacks that show nothing."""
-
-    def __enter__(self) -> NoProgress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def start(self, step: int, schedule: Schedule) -> None:
-        """Do nothing."""
-
-    def step(self, step: int, seconds: float) -> None:
-        """Do nothing."""
-
-    def check(self, record: Record, best: float | None) -> None:
-        """Do nothing."""
-
-
-class TrainingBar:
+class TrainingBar(Callback):
     """A bar with phase, steps, steps per second, validation (or the loss) and time left.
 
     The total is shown as "of at most" until the end is known; only then is the time left shown.
@@ -63,16 +27,10 @@ class TrainingBar:
         )
         self._first = 0
 
-    def __enter__(self) -> TrainingBar:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
     def start(self, step: int, schedule: Schedule) -> None:
         """Show the bar at ``step``, which is above 0 in a resumed run."""
         self._first, self._schedule = step, schedule
+        self._bar.start()
         self._task = self._bar.add_task("", total=None, steps="", rate="", scores="")
         self.step(step, 0.0)
 
@@ -96,8 +54,12 @@ class TrainingBar:
             scores = f"validation {record.validation:.3f}, best {best:.3f}"
         self._bar.update(self._task, scores=scores)
 
+    def end(self) -> None:
+        """Remove the bar."""
+        self._bar.stop()
 
-def training_progress(show: bool) -> TrainingBar | NoProgress:
-    """Return a bar if ``show`` and the error stream is a terminal, else :class:`NoProgress`."""
+
+def training_progress(show: bool) -> list[Callback]:
+    """Return a bar if ``show`` and the error stream is a terminal, else no callbacks."""
     console = Console(stderr=True)
-    return TrainingBar(console) if show and console.is_terminal else NoProgress()
+    return [TrainingBar(console)] if show and console.is_terminal else []

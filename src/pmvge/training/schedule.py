@@ -140,16 +140,14 @@ class WarmupHoldDecay(Schedule):
 class Decay(Schedule):
     """The decay of :class:`WarmupHoldDecay` alone, to train a fitted model a little further.
 
-    The rate decays linearly to 0, from a fraction of the highest one: Adam starts without
-    estimates of the gradients' moments, so that its first steps are as long as the rate allows.
+    The rate decays linearly to 0.
     """
 
     keeps_best = False
-    fraction: ClassVar[float] = 0.75
 
     def factor(self, step: int) -> float:
         """Return the decay."""
-        return self.fraction * max(0.0, (self.end - step) / (self.end + 1))
+        return max(0.0, (self.end - step) / (self.end + 1))
 
     def phase(self, step: int) -> str:
         """Return "decay"."""
