@@ -24,7 +24,6 @@ from pmvge.likelihoods import (
 )
 from pmvge.model.trainer import _has_unused_parameters, make_trainer
 from pmvge.report import write_report
-from pmvge.training.progress import NoProgress
 
 
 class Linked(Family):
@@ -204,8 +203,8 @@ def test_training_and_validation_use_the_family_and_its_measure(graph):
     )
     network = dispersed_network(heavy).eval()
     settings = model_of("dispersed").get_params(deep=False)
-    device, progress = torch.device("cpu"), NoProgress()
-    trainer = make_trainer(settings, network, heavy, heavy, device, 0, progress)
+    device = torch.device("cpu")
+    trainer = make_trainer(settings, network, heavy, heavy, device, 0)
     assert next(iter(trainer.batches)).batch.measure == "uniform"
     with torch.no_grad():
         found = trainer.validate()

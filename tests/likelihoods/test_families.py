@@ -15,7 +15,7 @@ import torch
 from scipy import optimize, special
 from torch import nn
 
-from pmvge import MultiViewGraph
+from pmvge import MultiViewGraph, PMvGE
 from pmvge.distributed import SINGLE_PROCESS, Shards
 from pmvge.evaluation import evaluate_links
 from pmvge.likelihoods import (
@@ -533,3 +533,31 @@ def test_the_deviance_of_a_link_is_finite_where_mu_overflows():
 def test_a_pair_is_found_in_either_order():
     family = Dispersed((("a", "b"), ("b", "b")))
     assert family.index == {("a", "b"): 0, ("b", "a"): 0, ("b", "b"): 1}
+
+
+def test_bernoulli_blocks_with_certain_links_have_a_bounded_loss() -> None:
+    """A drawn link has a large mu, and the other pairs of the block a small one."""
+    rng = np.random.default_rng(0)
+    Y, Y_other = rng.normal(size=(30, 5)) * 0.1, rng.normal(size=(40, 5)) * 0.1
+    Y[:5], Y_other[:5] = 4 * np.eye(5), 4 * np.eye(5)
+    W = np.zeros((30, 40))
+    W[np.arange(5), np.arange(5)] = 1
+    graph = MultiViewGraph({"a": Y, "b": Y_other}, {("a", "b"): W})
+    module = {view: nn.Linear(5, 5, bias=False) for view in "ab"}
+    for each in module.values():
+        nn.init.eye_(each.weight)
+    model = PMvGE(
+        5,
+        encoder=module,
+        similarity="inner",
+        family="bernoulli",
+        effects="none",
+        standardize=False,
+        batch_size=2,
+        max_steps=20,
+        learning_rate=1e-6,
+        patience=None,
+        random_state=0,
+        progress=False,
+    ).fit(graph)
+    assert np.abs([record.loss for record in model.history_]).max() < 1e3

@@ -16,8 +16,17 @@ from pmvge.sampling.batches import PREFETCH, in_background
 CPU = torch.device("cpu")
 
 
+BEFORE: list[threading.Thread] = []  # threads of other tests, such as those of a server
+
+
+@pytest.fixture(autouse=True)
+def threads_before() -> None:
+    BEFORE[:] = threading.enumerate()
+
+
 def threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if "pmvge" in thread.name]
+    now = [thread for thread in threading.enumerate() if thread not in BEFORE]
+    return [thread.name for thread in now if "pmvge" in thread.name]
 
 
 def numbers(rng):

@@ -20,6 +20,7 @@ from pmvge.likelihoods.terms import Array, PairTerms, no_cells, solve
 from pmvge.progress import OnProgress
 
 SMALL = -12.0  # eta below which log(1 - exp(-mu)) = eta - mu / 2 in float32 and float64
+MOST = math.log(20.0)  # eta of a drawn link above which it counts as certain, in blocks
 LARGE = 30.0  # eta above which exp(-mu) = 0; its derivative would be 0 times infinity
 
 
@@ -75,11 +76,17 @@ class Bernoulli(Family):
     # -- sums over a view pair --------------------------------------------------------------
 
     def block_loss(self, block: Block) -> torch.Tensor:
-        r"""Return :math:`\alpha \hat Z / c - \sum n\, \mathrm{excess}`, with alpha at its best."""
+        r"""Return :math:`\alpha \hat Z / c - \sum n\, \mathrm{excess}`, with alpha at its best.
+
+        The excess of a link grows as mu does. Over all pairs that of :math:`\alpha Z` outweighs it,
+        but a block can have links with a large mu and a small :math:`\hat Z`, and then no best
+        alpha. So in blocks the excess does not grow where a link is certain, with mu > 20.
+        """
         batch, g = block.batch, block.link_similarities()
         log_Z = log_block_partition(block.left, block.right, batch, block.similarity)
         counts = g.new_tensor(batch.link_counts)
-        links = PairTerms(self, batch.pair, no_cells, 1.0, torch.ones_like(g), g, counts)
+        ones = torch.ones_like(g)
+        links = PairTerms(_BoundedExcess(), batch.pair, no_cells, 1.0, ones, g, counts)
         start = float(log_Z.detach()) - math.log(block.total)  # log of Z per unit of measure
         log_alpha = solve(
             lambda a: links.link_slope(a) - math.exp(a + start), -start, tolerance=BLOCK_TOLERANCE
@@ -118,3 +125,10 @@ class Bernoulli(Family):
             value = solve(slope, -log_Z, tolerance=TOLERANCE)
             alphas[pair] = LogAlpha(value, partition.standard_error, weight)
         return alphas
+
+
+class _BoundedExcess(Bernoulli):
+    """The family with log-odds of a link that do not grow where mu is over 20."""
+
+    def excess(self, w: torch.Tensor, eta: torch.Tensor, pair: Pair) -> torch.Tensor:
+        return super().excess(w, eta.clamp(max=MOST), pair)
