@@ -203,9 +203,12 @@ def test_auc_is_nan_without_unlinked_pairs() -> None:
 @pytest.mark.parametrize("within", [False, True])
 def test_tiles_hold_at_most_max_scores(within, monkeypatch) -> None:
     held = []
-    count = ranking._count
     monkeypatch.setattr(ranking, "MAX_SCORES", 40)
-    monkeypatch.setattr(ranking, "_count", lambda g, s: (held.append(g.numel()), count(g, s))[1])
+    for name in ("count_by_row", "count_among_all"):
+        count = getattr(ranking, name)
+        monkeypatch.setattr(
+            ranking, name, lambda g, s, count=count: (held.append(g.numel()), count(g, s))[1]
+        )
     W = np.ones((11, 11)) - np.eye(11)
     evaluate_links(np.ones((11, 1)), np.ones((11, 1)), links(W, within), log_alpha=0.0)
     assert max(held) == 33

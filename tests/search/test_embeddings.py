@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pyarrow
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -68,7 +69,10 @@ def test_tiles_hold_at_most_max_scores(monkeypatch) -> None:
     leading = exact._leading
     monkeypatch.setattr(exact, "_leading", lambda g, k: (held.append(g.numel()), leading(g, k))[1])
     top_k(np.ones((9, 2)), np.ones((10, 2)), 3)
-    assert max(held) == 40
+    assert max(held) == 9 * 4
+    held.clear()
+    top_k(np.ones((9, 2)), np.ones((10, 2)), 9)
+    assert max(held) == 4 * 9
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
@@ -78,9 +82,11 @@ def test_a_memory_map_of_candidates_is_read_a_tile_at_a_time(dtype, tmp_path, mo
     np.save(tmp_path / "C.npy", rng.integers(-3, 3, (400_000, 16)).astype(dtype))
     candidates = np.load(tmp_path / "C.npy", mmap_mode="r")
     sizes = []
-    usual = exact._float32
-    monkeypatch.setattr(exact, "MAX_SCORES", 4 << 16)
-    monkeypatch.setattr(exact, "_float32", lambda part: (sizes.append(len(part)), usual(part))[1])
+    usual = exact.float32_tensor
+    monkeypatch.setattr(exact, "MAX_SCORES", 8 << 16)
+    monkeypatch.setattr(
+        exact, "float32_tensor", lambda part: (sizes.append(len(part)), usual(part))[1]
+    )
     tracemalloc.start()
     positions, g = top_k(queries, candidates, 3)
     _, peak = tracemalloc.get_traced_memory()
@@ -94,13 +100,16 @@ def test_a_memory_map_of_candidates_is_read_a_tile_at_a_time(dtype, tmp_path, mo
 
 def test_arrays_in_float32_are_not_copied() -> None:
     rows = np.ones((4, 3), np.float32)
-    assert np.shares_memory(exact._float32(rows[1:]).numpy(), rows)
+    assert np.shares_memory(exact.float32_tensor(rows[1:]).numpy(), rows)
     rows.flags.writeable = False  # torch would warn
-    assert not np.shares_memory(exact._float32(rows).numpy(), rows)
+    assert np.shares_memory(exact.float32_tensor(rows).numpy(), rows)
+    assert not rows.flags.writeable
+    assert exact.float32_tensor(np.ones((2, 2))).dtype == torch.float32
 
 
 def test_on_progress_counts_scores(monkeypatch) -> None:
     monkeypatch.setattr(exact, "MAX_SCORES", 3 << 16)
+    monkeypatch.setattr(exact, "MAX_QUERIES", 3)
     calls = []
     top_k(
         np.ones((7, 1)),

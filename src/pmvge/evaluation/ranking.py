@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pmvge.errors import InputError
+from pmvge.evaluation.counting import count_among_all, count_by_row
 from pmvge.graph import Links, Pair
 from pmvge.likelihoods import POISSON, Family, Level, PairLevels, shifted
 from pmvge.similarities import INNER, Similarity
@@ -341,26 +342,13 @@ def _rank_links(
         levels = g.new_full((len(linked), int(degrees.max())), math.inf)
         levels[row, column] = g[at, j]
         levels, order = levels.sort(dim=1)
-        above, equal = _count(g if len(linked) == len(g) else g[linked], levels)
+        above, equal = count_by_row(g if len(linked) == len(g) else g[linked], levels)
         rank = order.argsort(dim=1)[row, column]
         scores.append(g[at, j])
         higher.append(above[row, rank])
         same.append(equal[row, rank])
     link_scores, G, E = (torch.cat(parts).double().numpy() for parts in (scores, higher, same))
     return link_scores, G, E, at_zero, expected
-
-
-def _count(values: torch.Tensor, levels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Count the values (R, c) above and at each level (R, r) of their row; levels ascend."""
-    padded = torch.cat([levels, levels.new_full((len(levels), 1), math.inf)], 1)
-    level = torch.searchsorted(padded, values)  # the first level that is not below the value
-    tied = padded.gather(1, level) == values
-    R, r = padded.shape
-    level.add_(torch.arange(R)[:, None] * r).mul_(2).add_(tied)
-    counts = torch.bincount(level.view(-1), minlength=2 * R * r).view(R, r, 2)
-    n_at_or_below = counts.sum(2).cumsum(1)
-    first = torch.searchsorted(padded, levels)  # the first of equal levels has the counts
-    return values.shape[1] - n_at_or_below.gather(1, first), counts[..., 1].gather(1, first)
 
 
 def _over_all_pairs(evaluated: _EvaluatedPairs, g: Array) -> dict[str, float]:
@@ -375,9 +363,9 @@ def _over_all_pairs(evaluated: _EvaluatedPairs, g: Array) -> dict[str, float]:
         if evaluated.once:
             lower = torch.ones(scores.shape, dtype=torch.bool).tril_(diagonal=part.start)
             scores.masked_fill_(lower, -math.inf)
-        counts = _count(scores.view(1, -1), torch.from_numpy(levels)[None])
-        above += counts[0][0].numpy()
-        equal += counts[1][0].numpy()
+        counts = count_among_all(scores, torch.from_numpy(levels))
+        above += counts[0].numpy()
+        equal += counts[1].numpy()
     n_links = len(g)
     n_others = evaluated.count() // (2 if evaluated.once else 1) - n_links
     misordered = float(hits @ (above + equal / 2))

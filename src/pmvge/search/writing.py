@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 from numpy.typing import NDArray
 from pyarrow import parquet
 from scipy import sparse
@@ -22,10 +23,17 @@ def save_batches(path: Path, batches: Iterable[Embeddings]) -> int:
 
     Raise InputError if the type of the ids changes between batches.
     """
+    return save_tables(path, (batch.to_arrow() for batch in batches))
+
+
+def save_tables(path: Path, tables: Iterable[pyarrow.Table]) -> int:
+    """Write tables with the column ``id`` to one Parquet file, and return the number of rows.
+
+    Raise InputError if the type of the ids changes between tables.
+    """
     writer, rows = None, 0
     try:
-        for batch in batches:
-            table = batch.to_arrow()
+        for table in tables:
             # Numbers rarely repeat: building a dictionary would double the time.
             writer = writer or parquet.ParquetWriter(path, table.schema, use_dictionary=False)
             if table.schema != writer.schema:
@@ -35,7 +43,7 @@ def save_batches(path: Path, batches: Iterable[Embeddings]) -> int:
                     f"{kinds[1]} ids"
                 )
             writer.write_table(table)
-            rows += len(batch)
+            rows += len(table)
     finally:
         if writer is not None:
             writer.close()
