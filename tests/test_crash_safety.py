@@ -220,4 +220,4 @@ def test_a_model_survives_a_crash_of_a_later_save(tmp_path, monkeypatch, name, a
         assert np.array_equal(Y, expected.embeddings_[view])
     new.save(tmp_path)
     assert np.array_equal(PMvGE.load(tmp_path).embeddings_["a"], new.embeddings_["a"])
-    assert len(names(tmp_path)) == 7  # with the files of effects
+    assert len(names(tmp_path)) == 8  # with the files of effects and the card

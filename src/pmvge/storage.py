@@ -209,7 +209,7 @@ def _remove_obsolete(folder: Path, kind: str, files: Files, previous: Files, *, 
     first = {re.split(r"[-.]", label)[0] for label in [*files, *previous]}
     words = "|".join(map(re.escape, sorted(first)))
     obsolete = re.compile(
-        rf"({words})(-.+)?-[0-9a-f]{{16}}\.(safetensors|parquet)|\.({words}|{kind})[-.].*partial"
+        rf"({words})(-.+)?-[0-9a-f]{{16}}\.(safetensors|parquet|hnsw)|\.({words}|{kind})[-.].*partial"
     )
     for path in folder.iterdir():
         if path.name not in kept and obsolete.fullmatch(path.name) and path.is_file():

@@ -88,7 +88,7 @@ def test_loading_hashes_each_file_once(model, tmp_path, monkeypatch):
 
     monkeypatch.setattr(storage, "_sha256", record)
     assert PMvGE.load(tmp_path).links_ is not None
-    files = {path.name for path in tmp_path.iterdir()} - {"model.json"}
+    files = {path.name for path in tmp_path.iterdir()} - {"model.json", "model_card.md"}
     assert {name.split("-")[0] for name in files} == {"weights", "embeddings", "links", "labels"}
     assert sorted(hashed) == sorted(files)
 
@@ -97,7 +97,7 @@ def test_links_may_be_left_out(model, tmp_path):
     model.save(tmp_path)
     model.save(tmp_path, links=False)
     names = {path.name.split("-")[0] for path in tmp_path.iterdir()}
-    assert names == {"embeddings", "model.json", "weights", "labels"}
+    assert names == {"embeddings", "model.json", "model_card.md", "weights", "labels"}
     loaded = PMvGE.load(tmp_path)
     assert loaded.links_ is None
     assert loaded.labels_["a"]["colour"].tolist() == LABELS["a"]["colour"]

@@ -197,7 +197,7 @@ def test_a_model_can_be_saved_over_another(graph, tmp_path):
     for model, its_graph in models:
         model.save(tmp_path)
         assert_same(PMvGE.load(tmp_path), model, its_graph)
-        n_files = 2 + len(its_graph.views) + len(its_graph.links)
+        n_files = 3 + len(its_graph.views) + len(its_graph.links)  # manifest, weights, card
         assert len(list(tmp_path.iterdir())) == n_files
 
 
@@ -218,7 +218,7 @@ def test_a_model_that_is_not_fitted_cannot_be_saved(tmp_path):
 def test_a_folder_holds_no_code(graph, tmp_path):
     fit(graph, encoder={"a": Own()}).save(tmp_path)
     suffixes = sorted(path.suffix for path in tmp_path.iterdir())
-    assert suffixes == [".json", *[".parquet"] * 7, ".safetensors"]
+    assert suffixes == [".json", ".md", *[".parquet"] * 7, ".safetensors"]
     for path in tmp_path.iterdir():
         assert b"cpickle" not in path.read_bytes().lower()
         assert path.read_bytes()[:1] != b"\x80"  # the first byte of a pickle

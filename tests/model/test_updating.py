@@ -314,7 +314,7 @@ def test_changes_counts_rows(today):
 def test_an_update_is_a_short_fit_of_all_entities(today):
     graph = make(N + 3, M + 2, shuffle=True)
     model = copied(today).update(graph)
-    assert model.history_[-1].step == max(MIN_STEPS, today.history_[-1].step // 5)
+    assert model.history_[-1].step == max(MIN_STEPS, today.history_[-1].step // 6)
     assert {record.phase for record in model.history_} == {"decay"}
     for view, ids in graph.ids.items():
         np.testing.assert_array_equal(model.ids_[view], ids)
@@ -364,7 +364,7 @@ def test_a_second_update_is_as_long_as_the_first(tmp_path):
     model.update(make(N + 1)).save(tmp_path / "model")
     model = PMvGE.load(tmp_path / "model")
     model.update(make(N + 2))
-    assert model.history_[-1].step == 50
+    assert model.history_[-1].step == 250 // 6
     assert model.describe()["views"]["user"]["n"] == N + 2
 
 

@@ -1,10 +1,30 @@
 """The estimator PMvGE: parameters, fitting, prediction, evaluation, saving."""
 
+from pmvge.model.encoder_module import EncoderModule, linked_views
 from pmvge.model.estimator import PMvGE
+from pmvge.model.explanation import Evidence, Explanation, Part
 from pmvge.model.fitted import Labels
 from pmvge.model.fitting import split_links
+from pmvge.model.indexing import Index
 from pmvge.model.parameters import check_parameters
+from pmvge.model.partners import Chunk, best_partners, check_columns
 from pmvge.model.training_links import TrainingLinks
 from pmvge.model.updating import NoNewRows
 
-__all__ = ["Labels", "NoNewRows", "PMvGE", "TrainingLinks", "check_parameters", "split_links"]
+__all__ = [
+    "Chunk",
+    "EncoderModule",
+    "Evidence",
+    "Explanation",
+    "Index",
+    "Labels",
+    "NoNewRows",
+    "PMvGE",
+    "Part",
+    "TrainingLinks",
+    "best_partners",
+    "check_columns",
+    "check_parameters",
+    "linked_views",
+    "split_links",
+]

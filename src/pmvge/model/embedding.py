@@ -16,10 +16,10 @@ from pmvge.encoders import embed_rows
 from pmvge.errors import InputError
 from pmvge.graph import (
     CHUNK,
+    Features,
     MultiViewGraph,
     as_input_ids,
     check_rows,
-    find_ids,
     known_positions,
 )
 from pmvge.model.first_links import FirstLinks
@@ -68,11 +68,11 @@ def find_entities(
     if shape is None and X is not None:
         if ids is not None:
             raise InputError(f"view {view!r} has no features: expected ids alone, got X and ids")
-        return _trained(fitted, view, known_positions(view, known, X))
+        return _trained(fitted, view, known_positions(view, known, X, fitted.orders.get(view)))
     if X is None and ids is None:
         return Entities(fitted.outputs[view], np.arange(len(known)))  # no copy
     if X is None:
-        return _trained(fitted, view, known_positions(view, known, ids))
+        return _trained(fitted, view, known_positions(view, known, ids, fitted.orders.get(view)))
     assert shape is not None
     rows = check_rows(view, X, shape, first=first)
     positions = np.full(rows.shape[0], -1, np.int64)
@@ -83,7 +83,22 @@ def find_entities(
                 f"view {view!r}: expected {len(positions)} ids, one per row, got {len(given)}"
             )
         if view in fitted.given_ids:
-            positions = find_ids(known, given)
+            positions = fitted.positions_of(view, given)
+    return encode_entities(fitted, view, rows, positions, on_progress=on_progress)
+
+
+def encode_entities(
+    fitted: Fitted,
+    view: str,
+    rows: Features,
+    positions: NDArray[np.int64],
+    *,
+    on_progress: OnProgress | None = None,
+) -> Entities:
+    """Return entities with checked rows of features, and the effects of those at ``positions``.
+
+    Raise InputError if a user-defined encoder fails on the rows.
+    """
     try:
         outputs = embed_rows(
             fitted.network,

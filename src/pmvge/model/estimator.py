@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
@@ -18,23 +18,34 @@ from torch import nn
 from pmvge.checks import NotFitted
 from pmvge.encoders import EncoderSpec
 from pmvge.errors import InputError, ParameterError, choose
-from pmvge.graph import Ids, MultiViewGraph, Pair, as_input_ids, find_ids
+from pmvge.graph import Ids, MultiViewGraph, Pair, as_input_ids
 from pmvge.likelihoods import Family, intensity, log_likelihood
 from pmvge.model.calibrating import calibrate, held_out_factors
+from pmvge.model.card import MAX_PAIRS, card_text, write_card
 from pmvge.model.describe import describe_model
 from pmvge.model.embedding import embed, embed_graph, embed_to_file, find_entities
+from pmvge.model.encoder_module import EncoderModule
 from pmvge.model.evaluating import evaluate
+from pmvge.model.explain import explain
+from pmvge.model.explanation import Explanation
 from pmvge.model.finding import find_by_name
 from pmvge.model.fitted import Factors, Fitted, Labels, texts_of, with_labels
 from pmvge.model.fitting import fit
 from pmvge.model.fold_in import find_or_fold_in
+from pmvge.model.indexing import (
+    Index,
+    build_index,
+    load_index,
+    new_candidates,
+    training_candidates,
+)
 from pmvge.model.saving import load_model, save_model
-from pmvge.model.searching import known_links, search
+from pmvge.model.searching import known_links
 from pmvge.model.training_links import TrainingLinks
 from pmvge.model.updating import NoNewRows, find_changes, update
 from pmvge.progress import progress_bar
 from pmvge.similarities import Similarity
-from pmvge.training import History
+from pmvge.training import Callback, History
 
 Encoder = str | EncoderSpec | dict[str, str | EncoderSpec | nn.Module]
 
@@ -170,6 +181,9 @@ class PMvGE(BaseEstimator):
     tables_
         How rows of features are made from raw tables, if the graph was read from tables; else
         None.
+    checksum_
+        The checksum of the folder that the model was loaded from; None if it was fitted or changed
+        in this process.
 
     References
     ----------
@@ -212,6 +226,7 @@ class PMvGE(BaseEstimator):
     columns_: Labels
     names_: dict[str, NDArray[Any]]
     links_: TrainingLinks | None
+    checksum_: str | None
 
     def __init__(
         self,
@@ -298,6 +313,7 @@ class PMvGE(BaseEstimator):
         calibrate: float | None = None,
         resume: bool = False,
         sharded: bool = False,
+        callbacks: Iterable[Callback] = (),
     ) -> Self:
         """Learn the encoders and alpha from the links of a graph, and return ``self``.
 
@@ -334,6 +350,9 @@ class PMvGE(BaseEstimator):
             With several processes: ``graph`` and ``validation`` hold only the links of this
             process. Every process needs all entities of featureless views; views with features
             may have different entities in each process. The model then keeps no training links.
+        callbacks
+            Objects that are called while training, see :class:`pmvge.training.Callback`, for
+            example ``[TensorBoard("runs/first")]``. Of several processes only the first calls them.
 
         Raises
         ------
@@ -360,6 +379,7 @@ class PMvGE(BaseEstimator):
             resume=resume,
             sharded=sharded,
             start=None if start is None else start._check_fitted(),
+            callbacks=callbacks,
         )
         self._set_fitted(replace(fitted, factors=factors))
         return self
@@ -369,7 +389,7 @@ class PMvGE(BaseEstimator):
 
         The graph has all entities and links of today, old and new. Known entities, recognised by
         given ids, start from what the model knows of them; new ones are folded in from their first
-        links. A short training with a decaying rate follows, of a fifth of the steps of the fit. No
+        links. A short training with a decaying rate follows, of a sixth of the steps of the fit. No
         optimizer state is kept, and no checkpoints are written. Links that were held out stay held
         out, and so does the same share of the new ones. Entities and links that the graph does not
         have are removed. Settings, labels, columns and factors of :meth:`calibrate` stay.
@@ -414,7 +434,7 @@ class PMvGE(BaseEstimator):
         self.view_names_, self.history_ = tuple(fitted.schemas), fitted.history
         self.tables_, self.labels_, self.links_ = fitted.tables, fitted.labels, fitted.links
         self.similarity_, self.family_ = fitted.similarity, fitted.family
-        self.columns_ = fitted.columns
+        self.columns_, self.checksum_ = fitted.columns, None
         self.names_ = {view: texts_of(fitted, view)[name] for view, name in fitted.names.items()}
         self.log_alpha_ = {pair: entry.log_value for pair, entry in fitted.alpha.items()}
         self.alpha_weight_ = {pair: entry.weight for pair, entry in fitted.alpha.items()}
@@ -584,6 +604,14 @@ class PMvGE(BaseEstimator):
         mapped = similarity.query_array(Y) if side == "query" else similarity.candidate_array(Y)
         return np.array(mapped, np.float32)  # a copy, not embeddings_
 
+    def encoder_module(self, view: str) -> EncoderModule:
+        """Return a torch module that maps rows of features of new entities to their vectors.
+
+        It includes the input scaling, and shares its weights with the model. Raise InputError if
+        the view is unknown or has no features.
+        """
+        return EncoderModule(self._check_fitted(), view)
+
     def intensity(
         self,
         view: str,
@@ -627,13 +655,18 @@ class PMvGE(BaseEstimator):
         k: int = 10,
         by: Literal["intensity", "similarity"] = "intensity",
         exclude: Any = None,
+        allow: Any = None,
+        deny: Any = None,
+        min_weight: float | None = None,
         candidates: Any = None,
     ) -> tuple[Ids, NDArray[np.float64]]:
         r"""Return the k best partners of each entity in view ``among``, best first; exact.
 
         Return ids and scores, both (n, k). Where fewer than k candidates are left, the last scores
-        are NaN, and their ids -1 or "". Raise InputError if a view, ``k`` or X is not valid or,
-        with ``by="intensity"``, if the view pair was not observed in training.
+        are NaN, and their ids -1 or "". Raise InputError if a view, ``k``, a filter or X is not
+        valid or, with ``by="intensity"``, if the view pair was not observed in training.
+
+        Many calls cost less with an :meth:`index`, which prepares the candidates once.
 
         Parameters
         ----------
@@ -655,31 +688,132 @@ class PMvGE(BaseEstimator):
             Candidates to leave out: "known" for those that an entity was linked to in training
             (validation links included) and, within a view, the entity itself; "self" for the entity
             itself; or ids, for all entities alike. Only known entities have training links.
+        allow, deny
+            Ids of the only candidates, and ids to leave out, for all entities alike.
+        min_weight
+            Least expected weight of a partner.
         candidates
             Features of candidates, as X of :meth:`embed`; then positions are returned as ids. They
             are new entities, so ``exclude`` leaves out none of them; for a featureless view they
             are ids of training entities. By default the training entities of ``among``.
         """
         fitted = self._check_fitted()
-        choose("ranking", by, ("intensity", "similarity"), "search: by")
         for name in (view, among):
             fitted.schema_of(name)
-        with progress_bar(f"embedding {view}", self.progress) as on_progress:
-            queries = find_or_fold_in(
-                fitted, view, X, ids, links=links, exposure=exposure, on_progress=on_progress
-            )
-        with progress_bar(f"searching {among}", self.progress) as on_progress:
-            return search(
-                fitted,
-                view,
-                queries,
-                among=among,
-                k=k,
-                by=by,
-                exclude=exclude,
-                candidates=candidates,
-                on_progress=on_progress,
-            )
+        if candidates is None:
+            pool = training_candidates(fitted, among, view)
+        else:
+            pool = new_candidates(fitted, among, view, candidates)
+        return Index(fitted, pool, view, progress=self.progress).search(
+            X,
+            ids=ids,
+            links=links,
+            exposure=exposure,
+            k=k,
+            by=by,
+            exclude=exclude,
+            allow=allow,
+            deny=deny,
+            min_weight=min_weight,
+        )
+
+    def index(
+        self, view: str, among: str | None = None, kind: Literal["exact", "hnsw"] = "exact"
+    ) -> Index:
+        """Return an index of the training entities of a view, as candidates for many searches.
+
+        ``model.index("films", among="users").search(ids=["u7"])`` returns the best films of a user,
+        as ``model.search("users", ids=["u7"], among="films")`` does. The index holds vectors of
+        ``view`` as :meth:`vectors` returns them for partners in ``among``.
+
+        Parameters
+        ----------
+        view
+            The view of the candidates.
+        among
+            The view of the entities that are searched for. By default ``view`` itself: similar
+            entities; if links within the view were not observed, search it ``by="similarity"``.
+        kind
+            "exact" compares every candidate. "hnsw" looks at few of them, in a graph that takes
+            minutes to build for a million candidates; its recall is measured when it is built, and
+            is in ``index.recall``. It needs the extra ``ann``.
+
+        Raises
+        ------
+        InputError
+            If a view or the kind is unknown, or if the extra is not installed.
+        """
+        return build_index(self._check_fitted(), view, among, kind, progress=self.progress)
+
+    def load_index(self, folder: str | Path, view: str, among: str | None = None) -> Index:
+        """Return the approximate index that :meth:`Index.save <pmvge.model.Index.save>` wrote.
+
+        Raise StorageError if the folder has none, if it is damaged, or if it is stale: built from
+        other vectors than those of this model.
+        """
+        fitted = self._check_fitted()
+        return load_index(fitted, Path(folder), view, among, progress=self.progress)
+
+    def explain(
+        self,
+        view: str,
+        entity: Any,
+        other: str,
+        partner: Any,
+        *,
+        X: Any = None,
+        X_other: Any = None,
+        max_parts: int = 20,
+        k: int = 5,
+    ) -> Explanation:
+        r"""Return the terms that add up to the log expected weight of one entity pair.
+
+        They are log alpha, the factor of :meth:`calibrate` for new entities, the biases of both
+        entities (from features, and from effects), and the similarity of their vectors, split by
+        integrated gradients over features and effects of both entities jointly. Features of a raw
+        table are named by its columns and values, those of arrays by their numbers. A remainder,
+        the error of the numerical integral, makes the sum exact; it is at most 1 % of the
+        similarity's difference from the baseline, or 1e-4.
+
+        The baseline is an average entity without links: the mean row of the training, a row of
+        zeros for sparse features and user-defined modules, and effects 0. For families whose
+        expected weight is not :math:`e^\eta`, the terms add up to :math:`\eta`.
+
+        Parameters
+        ----------
+        entity, partner
+            The two entities: an id of the training; a row of features, for a new entity; or a dict
+            ``{column: value}`` of a raw table's row, which is new unless it has a known id.
+        X, X_other
+            Rows of features of entities that are given by their ids. Without them, features are
+            taken from the columns that the model keeps. If it does not keep all of them, they are
+            one part, and a note says so.
+        max_parts
+            Number of features of each entity that are listed; the others are added up.
+        k
+            Number of known partners that are listed as evidence.
+
+        Raises
+        ------
+        InputError
+            If a view, id, row or column is not valid, or if the view pair was not observed in
+            training.
+        """
+        fitted = self._check_fitted()
+        for name, value, least in (("max_parts", max_parts, 1), ("k", k, 0)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise InputError(f"explain: {name}: expected an integer >= {least}, got {value!r}")
+        return explain(
+            fitted,
+            view,
+            entity,
+            other,
+            partner,
+            X=X,
+            X_other=X_other,
+            max_parts=max_parts,
+            k=k,
+        )
 
     def known_links(self, view: str, ids: Any, *, among: str) -> sparse.csr_array:
         """Return the weights of links between known entities and all entities of ``among``.
@@ -691,7 +825,7 @@ class PMvGE(BaseEstimator):
         fitted = self._check_fitted()
         for name in (view, among):
             fitted.schema_of(name)
-        wanted = find_ids(fitted.ids[view], as_input_ids(f"view {view!r}: ids", ids))
+        wanted = fitted.positions_of(view, as_input_ids(f"view {view!r}: ids", ids))
         return known_links(fitted, view, wanted, among)
 
     def is_known(self, view: str, ids: Any) -> NDArray[np.bool_]:
@@ -704,7 +838,7 @@ class PMvGE(BaseEstimator):
         given = as_input_ids(f"view {view!r}: ids", ids)
         if fitted.schema_of(view).row_shape is not None and view not in fitted.given_ids:
             return np.zeros(len(given), bool)
-        return np.asarray(find_ids(fitted.ids[view], given) >= 0)
+        return np.asarray(fitted.positions_of(view, given) >= 0)
 
     def calibrate(self, graph: MultiViewGraph, *, exposure: float = 1.0) -> Self:
         r"""Set the factors of the expected weights of new entities, and return ``self``.
@@ -878,6 +1012,20 @@ class PMvGE(BaseEstimator):
         """
         return describe_model(self._check_fitted(), PMvGE().get_params(deep=False))
 
+    def card(self) -> str:
+        """Return the model card, in Markdown: data, scores, settings, limits, and how to load it.
+
+        Scores are those of :meth:`evaluate` on the links that ``fit`` held out, on a sample of the
+        queries if there are many. :meth:`save` writes the card to ``model_card.md``.
+        """
+        return self._card(links=self._check_fitted().links is not None)
+
+    def _card(self, *, links: bool) -> str:
+        fitted = self._check_fitted()
+        results = None if fitted.links is None else self.evaluate(max_pairs=MAX_PAIRS)
+        stopping = fitted.settings["patience"] is not None
+        return card_text(self.describe(), results, early_stopping=stopping, links=links)
+
     def label(
         self,
         labels: Mapping[str, Mapping[str, Any]] | None = None,
@@ -904,16 +1052,18 @@ class PMvGE(BaseEstimator):
         self._set_fitted(fitted)
         return self
 
-    def find(self, view: str, texts: Any) -> Ids:
+    def find(self, view: str, texts: Any, *, suggest: bool = True) -> Ids:
         """Return the ids of training entities from ids or names, given as one text or several.
 
         An id is preferred to a name, and an equal name to one that differs in case only. Raise
         InputError, which lists similar ids and names, if nothing matches, and with the ids if
-        several entities have the name.
+        several entities have the name. ``suggest=False`` saves the search for similar ones, which
+        takes seconds among 100,000 names.
         """
         fitted = self._check_fitted()
         fitted.schema_of(view)
-        return find_by_name(fitted, view, [texts] if np.isscalar(texts) else list(texts))
+        names = [texts] if np.isscalar(texts) else list(texts)
+        return find_by_name(fitted, view, names, suggest=suggest)
 
     # -- saving and loading -----------------------------------------------------------------
 
@@ -921,20 +1071,36 @@ class PMvGE(BaseEstimator):
         """Write the model to a folder, atomically: a reader sees the old model or the new one.
 
         With ``links=False`` the training links are left out; then ``exclude="known"`` and
-        ``evaluate`` do not work after loading. Raise NotFitted before ``fit``, and StorageError if
-        the folder cannot be written.
+        ``evaluate`` do not work after loading. The :meth:`card` is written beside the model, to
+        ``model_card.md``. Raise NotFitted before ``fit``, and StorageError if the folder cannot be
+        written.
         """
-        save_model(Path(path), self._check_fitted(), links=links)
+        fitted = self._check_fitted()
+        card = self._card(links=links and self.links_ is not None)
+        save_model(Path(path), fitted, links=links)
+        write_card(Path(path), card)
 
     @classmethod
-    def load(cls, path: str | Path, *, encoders: dict[str, nn.Module] | None = None) -> PMvGE:
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        encoders: dict[str, nn.Module] | None = None,
+        memory_map: str | Path | None = None,
+    ) -> PMvGE:
         """Return the model that :meth:`save` wrote to a folder.
 
         A folder holds no code. ``encoders`` gives the user-defined modules of the model,
         ``{view: module}``; copies of them get the saved weights. Raise StorageError if the folder
         holds no model or a damaged one, or if a user-defined module is not given.
+
+        ``memory_map`` is a folder for memory-mapped copies of the arrays: processes that load the
+        model with the same folder share one copy in memory. The first one writes it, to a subfolder
+        that is named by the checksum of the model. Nobody else may change its files.
         """
-        fitted = load_model(Path(path), encoders or {}, cls().get_params(deep=False))
+        folder = None if memory_map is None else Path(memory_map)
+        fitted = load_model(Path(path), encoders or {}, cls().get_params(deep=False), folder)
         model = cls(**fitted.settings)
         model._set_fitted(fitted)
+        model.checksum_ = fitted.checksum
         return model

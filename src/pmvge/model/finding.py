@@ -16,7 +16,7 @@ LISTED = 5  # similar entities in a message
 COMPARED = 100_000  # texts whose spelling is compared, at most
 
 
-def find_by_name(fitted: Fitted, view: str, texts: list[Any]) -> Ids:
+def find_by_name(fitted: Fitted, view: str, texts: list[Any], *, suggest: bool = True) -> Ids:
     """Return the ids of the training entities that have the ids or names ``texts``.
 
     See :meth:`PMvGE.find <pmvge.PMvGE.find>`. Raise InputError for a text that matches none or
@@ -25,13 +25,21 @@ def find_by_name(fitted: Fitted, view: str, texts: list[Any]) -> Ids:
     ids = fitted.ids[view]
     column = fitted.names.get(view)
     names = None if column is None else texts_of(fitted, view)[column]
-    return ids[[_find(view, ids, names, str(text)) for text in texts]]
+    order = fitted.orders.get(view)
+    return ids[[_find(view, ids, order, names, str(text), suggest) for text in texts]]
 
 
-def _find(view: str, ids: Ids, names: NDArray[Any] | None, text: str) -> int:
+def _find(
+    view: str,
+    ids: Ids,
+    order: NDArray[np.int64] | None,
+    names: NDArray[Any] | None,
+    text: str,
+    suggest: bool,
+) -> int:
     """Return the position of the entity with an id or name."""
     wanted = _as_id(ids, text)
-    at = -1 if wanted is None else int(find_ids(ids, wanted)[0])
+    at = -1 if wanted is None else int(find_ids(ids, wanted, order)[0])
     if at >= 0:
         return at
     if names is not None:
@@ -47,7 +55,7 @@ def _find(view: str, ids: Ids, names: NDArray[Any] | None, text: str) -> int:
                 f"{listed}{', ...' if len(found) > LISTED else ''}"
             )
     what = "ids" if names is None else "ids and names"
-    near = _similar(ids, names, text)
+    near = _similar(ids, names, text) if suggest else []
     hint = f"; similar: {', '.join(near)}" if near else f", such as {_examples(ids, names)}"
     raise InputError(f"{short(text)} is not among the {len(ids):,} {what} of {view!r}{hint}")
 

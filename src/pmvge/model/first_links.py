@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pmvge.errors import GraphError, InputError, short
-from pmvge.graph import as_input_ids, find_ids
+from pmvge.graph import as_input_ids
 from pmvge.model.fitted import Fitted
 
 FirstLinks = Mapping[str, sparse.csr_array]  # {other view: weights (n, m)}
@@ -81,7 +81,7 @@ def _check_entries(
             f"{where}: weights: expected finite numbers >= 0, got {int(wrong.sum())} others, such "
             f"as {weights[at]} of link {at}"
         )
-    positions = find_ids(fitted.ids[other], ids)
+    positions = fitted.positions_of(other, ids)
     if (positions < 0).any():
         unknown = list(dict.fromkeys(ids[positions < 0].tolist()))
         listed = ", ".join(short(value) for value in unknown[:LISTED])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pmvge.encoders import Choice, MultiViewEncoder, ViewSchema
 from pmvge.errors import InputError, choose
-from pmvge.graph import Ids, Links, Pair
+from pmvge.graph import Ids, Links, Pair, find_ids
 from pmvge.likelihoods import KINDS, Family, Level, PairLevels
 from pmvge.model.training_links import TrainingLinks
 from pmvge.similarities import Similarity
@@ -81,6 +81,11 @@ class Fitted:
     plain: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     factors: Factors = field(default_factory=dict)  # of expected weights of new entities
     full_steps: int = 0  # steps of the fit that was updated; 0: of this one
+    # Of a memory-mapped model: positions that sort ids, and vectors of the candidates of a view
+    # pair, (view of the candidates, view of the queries).
+    orders: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    candidates: Mapping[Pair, NDArray[np.float32]] = field(default_factory=dict)
+    checksum: str | None = None  # of the folder that it was loaded from
 
     @property
     def embeddings(self) -> dict[str, NDArray[np.float32]]:
@@ -125,6 +130,18 @@ class Fitted:
     def schema_of(self, view: str) -> ViewSchema:
         """Return the schema of a view; raise InputError if the model has no such view."""
         return self.schemas[choose("view", view, self.schemas, error=InputError)]
+
+    def positions_of(self, view: str, wanted: Ids) -> NDArray[np.int64]:
+        """Return the positions of the training entities with these ids, -1 for other ids."""
+        return find_ids(self.ids[view], wanted, self.orders.get(view))
+
+    def candidate_vectors(self, view: str, among: str) -> NDArray[np.float32]:
+        """Return the vectors of a view's training entities for queries of view ``among``."""
+        if (view, among) in self.candidates:
+            return self.candidates[view, among]
+        similarity = self.pair_similarity.for_pair(among, view)
+        vectors: NDArray[np.float32] = similarity.candidate_array(self.outputs[view])
+        return vectors
 
     def require_links(self, purpose: str) -> TrainingLinks:
         """Return the training links; raise InputError if the model was saved without them."""
@@ -191,7 +208,7 @@ class Fitted:
         for kind in KINDS:
             if (factor := self.factor_of(view, other, kind)) is not None:
                 table[kind] += factor.log_value
-        used = table[np.ix_(np.unique(new).astype(int), np.unique(new_other).astype(int))]
+        used = table[np.ix_(_present(new), _present(new_other))]
         if used.size and (used == used.flat[0]).all():
             return float(used.flat[0])
         return PairLevels(table, new, new_other)
@@ -207,6 +224,11 @@ class Fitted:
             and (new_other == kind[1]).any()
             and self.factor_of(view, other, kind) is None
         ]
+
+
+def _present(flags: NDArray[np.bool_]) -> list[int]:
+    """Return which of 0 and 1 occur among flags."""
+    return [value for value, there in ((0, not flags.all()), (1, flags.any())) if there]
 
 
 def with_labels(

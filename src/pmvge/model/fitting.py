@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
@@ -53,6 +53,7 @@ from pmvge.sampling import with_measure
 from pmvge.similarities import SIMILARITIES, check_similarity
 from pmvge.training import (
     STABLE_SETTINGS,
+    Callback,
     Checkpoints,
     Trainer,
     check_precision,
@@ -72,6 +73,7 @@ def fit(
     sharded: bool,
     start: Fitted | None = None,
     decay_steps: int | None = None,
+    callbacks: Iterable[Callback] = (),
 ) -> Fitted:
     """Return a trained model, with the vectors and alpha of the training graph.
 
@@ -130,23 +132,22 @@ def fit(
         network.to(device)
         _hold_unlinked(network, kept, world)
         check_outputs(network, graph, K)
-        with training_progress(settings["progress"] and world.first) as progress:
-            early = None if settings["patience"] is None else held
-            trainer = make_trainer(
-                settings if start is None else {**settings, "start": weights_hash(start)},
-                network,
-                kept,
-                early,
-                device,
-                seed,
-                progress,
-                shards=shards,
-                pair_weights=pair_weights,
-                decay_steps=decay_steps,
-            )
-            if trainer.checkpoints and (resume or restart):
-                _resume(trainer, trainer.checkpoints, world, of_this_run=not resume)
-            history = trainer.run()
+        early = None if settings["patience"] is None else held
+        trainer = make_trainer(
+            settings if start is None else {**settings, "start": weights_hash(start)},
+            network,
+            kept,
+            early,
+            device,
+            seed,
+            [*training_progress(settings["progress"]), *callbacks] if world.first else [],
+            shards=shards,
+            pair_weights=pair_weights,
+            decay_steps=decay_steps,
+        )
+        if trainer.checkpoints and (resume or restart):
+            _resume(trainer, trainer.checkpoints, world, of_this_run=not resume)
+        history = trainer.run()
     shown = settings["progress"] and world.first
     own = _embed_entities(network, graph, K, shards, shown)
     ids, outputs = gather_entities(shards, graph.ids, own)

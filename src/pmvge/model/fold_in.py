@@ -20,7 +20,7 @@ from scipy import sparse
 
 from pmvge.encoders import embed_rows
 from pmvge.errors import InputError, NotInductive, short
-from pmvge.graph import Features, as_input_ids, check_rows, find_ids
+from pmvge.graph import Features, as_input_ids, check_rows
 from pmvge.model.embedding import Entities, find_entities
 from pmvge.model.first_links import FirstLinks, check_exposure, check_first_links
 from pmvge.model.fitted import Fitted
@@ -93,7 +93,7 @@ def _featureless(fitted: Fitted, view: str, X: Any, ids: Any, links: Any) -> Ent
     given, K = ids if X is None else X, fitted.n_components
     positions = None
     if given is not None:
-        positions = find_ids(fitted.ids[view], as_input_ids(f"view {view!r}: ids", given))
+        positions = fitted.positions_of(view, as_input_ids(f"view {view!r}: ids", given))
     n = None if positions is None else len(positions)
     first = check_first_links(fitted, view, n, links)
     if positions is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from pmvge.errors import choose, one_line
 from pmvge.graph import Links, Pair, compact_weights, parse_links
 from pmvge.model.fitted import Labels
 from pmvge.model.json_values import expect, get, strings
+from pmvge.model.mapped import Arrays, store_links, store_matrix
 from pmvge.model.training_links import TrainingLinks
 from pmvge.storage import DamagedValue
 
@@ -63,16 +65,21 @@ def links_to_files(
 
 
 def links_from_files(
-    content: dict[str, Any] | None, parts: storage.Parts, sizes: Mapping[str, int]
+    content: dict[str, Any] | None,
+    parts: storage.Parts,
+    sizes: Mapping[str, int],
+    arrays: Arrays | None = None,
 ) -> tuple[TrainingLinks | None, Texts]:
     """Return the links and texts that :func:`links_to_files` was given.
 
-    ``content`` is the entry of the manifest, None if it has none, and ``sizes`` are the numbers of
-    entities, by view. Raise DamagedValue or GraphError if the entry or a file is not valid.
+    ``content`` is the entry of the manifest, None if it has none, ``sizes`` are the numbers of
+    entities, by view, and ``arrays`` keeps the arrays. Raise DamagedValue or GraphError if the
+    entry or a file is not valid.
     """
+    arrays = arrays or Arrays()
     if content is None:
         return None, Texts({}, {}, {})
-    texts = _read_texts(content, parts, sizes)
+    texts = _read_texts(content, parts, sizes, arrays)
     if "links" not in content:
         return None, texts
     training: dict[Pair, Links] = {}
@@ -84,19 +91,38 @@ def links_from_files(
         shape = (sizes[a], sizes[b])
         if get(entry, "shape", list) != [*shape]:
             raise DamagedValue(f"links of {(a, b)}: expected shape {shape}, got {entry['shape']}")
-        training[a, b], held = _read_links(_file(entry, parts), shape, a == b)
+        read = cache(partial(_read_links, _file(entry, parts), shape, a == b))
+        name = get(entry, "file", str)
+        training[a, b] = store_links(arrays, name, read, 0)
         if get(entry, "held_out", bool):
-            held_out[a, b] = held
-    return TrainingLinks(training, held_out), texts
+            held_out[a, b] = store_links(arrays, f"held out {name}", read, 1)
+    links = TrainingLinks(training, held_out)
+    return _store_matrices(links, arrays) if arrays.mapped else links, texts
 
 
-def _read_texts(content: dict[str, Any], parts: storage.Parts, sizes: Mapping[str, int]) -> Texts:
+def _store_matrices(links: TrainingLinks, arrays: Arrays) -> TrainingLinks:
+    """Return the links with the matrices that searches use."""
+    pairs = {order: None for a, b in links.training for order in ((a, b), (b, a))}
+    matrices = {
+        (a, b): store_matrix(arrays, f"known {a!r} {b!r}", partial(links.matrix, a, b))
+        for a, b in pairs
+    }
+    return TrainingLinks(links.training, links.held_out, matrices)
+
+
+def _read_texts(
+    content: dict[str, Any], parts: storage.Parts, sizes: Mapping[str, int], arrays: Arrays
+) -> Texts:
     """Read labels, columns and names; models of earlier versions have labels only."""
     found: dict[str, dict[str, dict[str, NDArray[Any]]]] = {"labels": {}, "columns": {}}
     for kind, by_view in found.items():
         for entry in expect(kind, content.get(kind, []), list):
             view = choose("view", get(entry, "view", str), sizes, kind, error=DamagedValue)
-            by_view[view] = _read_labels(_file(entry, parts), sizes[view])
+            texts = _read_labels(_file(entry, parts), sizes[view])
+            by_view[view] = {
+                column: arrays(f"{kind} {view!r} {column!r}", partial(np.asarray, values))
+                for column, values in texts.items()
+            }
     names = expect("names", content.get("names", {}), dict)
     for view, column in names.items():
         choose("view", view, sizes, "names", error=DamagedValue)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, replace
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,12 @@ from torch import nn
 from pmvge import storage
 from pmvge.encoders import Choice, EncoderSpec, MultiViewEncoder, ViewSchema
 from pmvge.errors import InputError, StorageError, choose, one_line
-from pmvge.graph import Ids
+from pmvge.graph import Ids, Pair, sort_ids
 from pmvge.likelihoods import FAMILIES, build_family, family_name
 from pmvge.model.fitted import Fitted
 from pmvge.model.links_files import Texts, links_from_files, links_to_files
 from pmvge.model.manifest import parse_manifest
+from pmvge.model.mapped import Arrays, MappedArrays
 from pmvge.model.settings_json import (
     encoder_to_json,
     encoders_from_json,
@@ -101,13 +103,17 @@ def save_model(folder: Path, fitted: Fitted, *, links: bool) -> None:
 
 
 def load_model(
-    folder: Path, encoders: Mapping[str, nn.Module], parameters: Mapping[str, Any]
+    folder: Path,
+    encoders: Mapping[str, nn.Module],
+    parameters: Mapping[str, Any],
+    memory_map: Path | None = None,
 ) -> Fitted:
     """Return the learned state of an estimator, read from a folder.
 
     ``encoders`` are the user-defined modules, by view, and ``parameters`` the estimator's
-    parameters, which the saved ones must name. Raise StorageError if the folder holds no model, or
-    a damaged one, and InputError if ``encoders`` has something else than modules.
+    parameters, which the saved ones must name. With ``memory_map``, arrays are mapped from files
+    in a subfolder of it, named by the checksum of the model. Raise StorageError if the folder holds
+    no model, or a damaged one, and InputError if ``encoders`` has something else than modules.
     """
     for view, module in encoders.items():
         if not isinstance(module, nn.Module):
@@ -118,13 +124,16 @@ def load_model(
 
     def load(manifest: dict[str, Any], parts: storage.Parts) -> Fitted:
         saved = parse_manifest(manifest)
+        checksum = str(manifest["checksum"])
+        arrays = Arrays() if memory_map is None else MappedArrays(memory_map / checksum)
         _check_registered(folder, "similarity", saved.similarity, SIMILARITIES)
         names = [saved.family] if isinstance(saved.family, str) else saved.family.values()
         for name in names:
             _check_registered(folder, "family", name, FAMILIES)
         choices = encoders_from_json(folder, manifest["views"], encoders)
         settings = parameters_from_json(saved.parameters, choices, parameters)
-        weights = storage.read_tensors(storage.find_part(parts, "weights.safetensors"))
+        file = arrays.file(storage.find_part(parts, "weights.safetensors"))
+        weights = storage.read_tensors(file)
         _check_size(choices, saved.schemas, saved.n_components, weights)
         family = build_family(saved.family, [*saved.alpha])
         network = MultiViewEncoder(
@@ -136,34 +145,45 @@ def load_model(
             effects=saved.effects,
             pairs=[*saved.alpha],
         )
-        _load_weights(folder, network, weights)
+        _load_weights(folder, network, weights, assign=arrays.mapped)
         _check_finite(network, choices, family)
         network.eval()
-        vectors = {
-            view: _read_vectors(parts, view, (schema.n, saved.n_components))
-            for view, schema in saved.schemas.items()
-        }
-        ids = {view: part.ids for view, part in vectors.items()}
         sizes = {view: schema.n for view, schema in saved.schemas.items()}
-        biases = _read_tensors(parts, BIASES, "biases", _bias_shapes(network, sizes))
         K = saved.n_components
-        widths = {view: (sizes[view], K + network.n_biases(view)) for view in saved.plain}
-        plain = _read_tensors(parts, PLAIN, "outputs without effects", widths)
-        links, texts = links_from_files(saved.background, parts, sizes)
+
+        @cache
+        def vectors(view: str) -> Embeddings:
+            return _read_vectors(parts, view, (sizes[view], K))
+
+        @cache
+        def tensors(file: str) -> dict[str, NDArray[np.float32]]:
+            what, shapes = "biases", _bias_shapes(network, sizes)
+            if file == PLAIN:
+                what = "outputs without effects"
+                shapes = {view: (sizes[view], K + network.n_biases(view)) for view in saved.plain}
+            return _read_tensors(parts, file, what, shapes)
+
+        def outputs(view: str) -> NDArray[np.float32]:
+            if view not in network.bias_pairs:
+                return vectors(view).vectors
+            return np.concatenate([vectors(view).vectors, tensors(BIASES)[view]], 1)
+
+        def stored(
+            kind: str, make: Callable[[str], NDArray[Any]], views: Iterable[str] = sizes
+        ) -> dict[str, NDArray[Any]]:
+            return {view: arrays(f"{kind} {view}", partial(make, view)) for view in views}
+
+        ids = stored("ids", lambda view: vectors(view).ids)
+        links, texts = links_from_files(saved.background, parts, sizes, arrays)
         given = saved.given_ids
-        return Fitted(
+        fitted = Fitted(
             settings=settings,
             network=network,
             choices=choices,
             schemas=saved.schemas,
             n_components=saved.n_components,
             effects=saved.effects,
-            outputs={
-                view: np.concatenate([part.vectors, biases[view]], 1)
-                if view in biases
-                else part.vectors
-                for view, part in vectors.items()
-            },
+            outputs=stored("outputs", outputs),
             ids=ids,
             given_ids=_guess_given(ids, saved.tables) if given is None else given,
             alpha=saved.alpha,
@@ -175,12 +195,34 @@ def load_model(
             columns=texts.columns,
             names=texts.names,
             shares=saved.shares,
-            plain=plain,
+            plain=stored("plain", lambda view: tensors(PLAIN)[view], saved.plain),
+            orders=stored(
+                "order", lambda view: sort_ids(ids[view]), sizes if arrays.mapped else ()
+            ),
+            checksum=checksum,
             factors=saved.factors,
             full_steps=saved.full_steps,
         )
+        return _store_candidates(fitted, arrays) if arrays.mapped else fitted
 
     return storage.read(folder, "model", load)
+
+
+def _store_candidates(fitted: Fitted, arrays: Arrays) -> Fitted:
+    """Return the model with the vectors of candidates, of observed view pairs and within views.
+
+    They are stored only where they are not the outputs themselves.
+    """
+    pairs = {(view, view) for view in fitted.schemas}
+    pairs |= {order for a, b in fitted.alpha for order in ((a, b), (b, a))}
+    found: dict[Pair, NDArray[np.float32]] = {}
+    for a, b in sorted(pairs):
+        similarity = fitted.pair_similarity.for_pair(b, a)
+        some = fitted.outputs[a][:1]
+        if similarity.candidate_array(some) is not some:
+            name = f"candidates {a!r} {b!r}"
+            found[a, b] = arrays(name, partial(fitted.candidate_vectors, a, b))
+    return replace(fitted, candidates=found)
 
 
 def _check_registered(folder: Path, kind: str, name: str, known: Iterable[str]) -> None:
@@ -223,10 +265,11 @@ def _check_size(
 
 
 def _load_weights(
-    folder: Path, network: MultiViewEncoder, weights: Mapping[str, torch.Tensor]
+    folder: Path, network: MultiViewEncoder, weights: Mapping[str, torch.Tensor], *, assign: bool
 ) -> None:
+    """Set the weights; with ``assign`` the tensors are used as they are, and not copied."""
     try:
-        network.load_state_dict(weights)
+        network.load_state_dict(weights, assign=assign)
     except RuntimeError as error:  # damage, or a user-defined module with other weights
         raise StorageError(
             f"{folder}: the weights do not fit the encoders: {one_line(error)}"

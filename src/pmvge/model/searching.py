@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -9,100 +11,157 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pmvge.errors import InputError, short
-from pmvge.graph import Ids, as_input_ids, find_ids
+from pmvge.graph import Ids, as_input_ids
 from pmvge.likelihoods import PairLevels, expected_weight
-from pmvge.model.embedding import Entities, find_entities
+from pmvge.model.embedding import Entities
 from pmvge.model.fitted import Fitted
 from pmvge.progress import OnProgress
-from pmvge.search import top_k
+from pmvge.search import VectorIndex
 
 EXCLUDE = ("known", "self")
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Entities of one view that can be partners: their vectors, and who they are."""
+
+    view: str
+    vectors: VectorIndex
+    names: Ids  # what a search returns for them
+    positions: NDArray[np.int64] | None  # in training, -1 for new ones; None: all of them, in order
+    new: NDArray[np.bool_]  # (m,)
+
+
+@dataclass(frozen=True, eq=False)
+class Filters:
+    """Which candidates a search returns; see :meth:`PMvGE.search <pmvge.PMvGE.search>`."""
+
+    exclude: Any = None
+    allow: Any = None
+    deny: Any = None
+    min_weight: Any = None
 
 
 def search(
     fitted: Fitted,
     view: str,
     queries: Entities,
+    candidates: Candidates,
     *,
-    among: str,
     k: int,
     by: str,
-    exclude: Any,
-    candidates: Any,
+    filters: Filters,
     on_progress: OnProgress | None = None,
 ) -> tuple[Ids, NDArray[np.float64]]:
     """Return ids and scores of the best candidates of each query, both (n, k).
 
-    See :meth:`PMvGE.search <pmvge.PMvGE.search>`. Raise InputError if ``k``, ``exclude`` or a view
-    is not valid.
+    See :meth:`PMvGE.search <pmvge.PMvGE.search>`. Raise InputError if ``k``, a filter or a view is
+    not valid.
     """
+    among = candidates.view
+    least = _check_min_weight(filters.min_weight, by)
     if by == "intensity":
         fitted.alpha_of(view, among)
-    pool = find_entities(fitted, among, candidates, None)
     similarity = fitted.pair_similarity.for_pair(view, among)
-    positions, product = top_k(
+    positions, product = candidates.vectors.top_k(
         similarity.query_array(queries.outputs),
-        similarity.candidate_array(pool.outputs),
         k,
-        _excluded(fitted, view, queries, among, pool.positions, exclude),
+        _excluded(fitted, view, queries, candidates, filters.exclude),
+        allowed=_allowed(fitted, candidates, filters),
         on_progress=on_progress,
     )
-    names = fitted.ids[among] if candidates is None else np.arange(len(pool.positions))
-    ids = names[positions]
     g = similarity.outer_array(product).astype(np.float64)
     scores = g
     if by == "intensity":
-        level = fitted.level_of(view, among, queries.new, pool.new)
+        level = fitted.level_of(view, among, queries.new, candidates.new)
         log_alpha = (
             level.at(np.arange(len(g))[:, None], positions)
             if isinstance(level, PairLevels)
             else level
         )
         scores = expected_weight(g, log_alpha, fitted.family_of(view, among))
-    if (left_out := positions < 0).any():
+    ids = (
+        candidates.names[positions] if positions.size else np.empty(g.shape, candidates.names.dtype)
+    )
+    # Scores of a query decrease, so that the first k above a limit are those of the first k.
+    left_out = positions < 0 if least is None else (positions < 0) | (scores < least)
+    if left_out.any():
         ids[left_out] = -1 if ids.dtype.kind in "iu" else ""
         scores[left_out] = np.nan
     return ids, scores
 
 
+def _check_min_weight(value: Any, by: str) -> float | None:
+    if value is None:
+        return None
+    if by != "intensity":
+        raise InputError("search: min_weight: expected by='intensity', got by='similarity'")
+    valid = isinstance(value, Real) and not isinstance(value, bool) and not np.isnan(float(value))
+    if not valid:
+        raise InputError(f"search: min_weight: expected a number, got {value!r}")
+    return float(value)
+
+
+def _allowed(fitted: Fitted, candidates: Candidates, filters: Filters) -> NDArray[np.bool_] | None:
+    """Return which candidates (m,) any query may have; None: all."""
+    allowed = None
+    lists = {"allow": filters.allow, "deny": filters.deny}
+    if filters.exclude is not None and not isinstance(filters.exclude, str):
+        lists["exclude"] = filters.exclude
+    for name, given in lists.items():
+        if given is None:
+            continue
+        listed = _known_candidates(fitted, candidates, name, given)
+        part = listed if name == "allow" else ~listed
+        allowed = part if allowed is None else allowed & part
+    return allowed
+
+
+def _known_candidates(
+    fitted: Fitted, candidates: Candidates, name: str, given: Any
+) -> NDArray[np.bool_]:
+    """Return which candidates (m,) have the given ids; raise InputError for unknown ids."""
+    ids = as_input_ids(f"search: {name}", given) if np.ndim(given) == 0 or len(given) else None
+    known = fitted.ids[candidates.view]
+    listed = np.zeros(len(known), bool)
+    if ids is not None:
+        at = fitted.positions_of(candidates.view, ids)
+        if (at < 0).any():
+            unknown = ids[at < 0]
+            raise InputError(
+                f"search: {name}: expected ids of {candidates.view!r} from training, got "
+                f"{len(unknown)} unknown, such as {short(unknown[0].item())}"
+            )
+        listed[at] = True
+    if candidates.positions is None:
+        return listed
+    return listed[candidates.positions] & (candidates.positions >= 0)
+
+
 def _excluded(
-    fitted: Fitted,
-    view: str,
-    entities: Entities,
-    among: str,
-    candidates: NDArray[np.int64],
-    exclude: Any,
+    fitted: Fitted, view: str, entities: Entities, candidates: Candidates, exclude: Any
 ) -> sparse.csr_array | None:
     """Return a matrix (queries, candidates) whose entries are left out of the search."""
-    if exclude is None:
+    if exclude is None or not isinstance(exclude, str):
         return None
-    queries = entities.positions
-    shape = (len(queries), len(candidates))
-    if not isinstance(exclude, str):
-        given = as_input_ids("search: exclude", exclude)
-        out = find_ids(fitted.ids[among], given)
-        if (out < 0).any():
-            unknown = given[out < 0]
-            raise InputError(
-                f"search: exclude: expected ids of {among!r} from training, got {len(unknown)} "
-                f"unknown, such as {short(unknown[0].item())}"
-            )
-        columns = np.flatnonzero(np.isin(candidates, out))
-        rows = np.repeat(np.arange(shape[0]), len(columns))
-        return _ones(rows, np.tile(columns, shape[0]), shape)
     if exclude not in EXCLUDE:
         raise InputError(
             f"search: exclude: expected None, 'known', 'self' or a list of ids, got {exclude!r}"
         )
-    left_out = sparse.csr_array(shape)
+    among, queries = candidates.view, entities.positions
+    m = len(fitted.ids[among])
+    parts = []  # (queries, entities of the training)
     if exclude == "known":
-        left_out = left_out + known_links(fitted, view, queries, among, candidates)
+        parts.append(known_links(fitted, view, queries, among))
         if among in entities.first_links:
-            own = entities.first_links[among]
-            left_out = left_out + own @ _selection(candidates, own.shape[1]).T
+            parts.append(entities.first_links[among])
     if view == among:
-        n = len(fitted.ids[view])
-        left_out = left_out + _selection(queries, n) @ _selection(candidates, n).T
+        parts.append(_selection(queries, m))
+    if not parts:
+        return None
+    left_out = sum(parts[1:], parts[0])
+    if candidates.positions is not None:
+        left_out = left_out @ _selection(candidates.positions, m).T
     return sparse.csr_array(left_out)
 
 
@@ -115,7 +174,8 @@ def known_links(
 ) -> sparse.csr_array:
     """Return the weights (queries, candidates) of links that were given to ``fit``.
 
-    Entities are positions in training, -1 for new ones. Raise InputError if the model has no links.
+    Without candidates, all training entities of ``among``. Entities are positions in training, -1
+    for new ones. Raise InputError if the model has no links.
     """
     links = fitted.require_links("known links").matrix(view, among)
     n, m = len(fitted.ids[view]), len(fitted.ids[among])
@@ -130,10 +190,5 @@ def known_links(
 def _selection(positions: NDArray[np.int64], n: int) -> sparse.csr_array:
     """Return a matrix (positions, n) with a 1 at each position that is not -1."""
     known = np.flatnonzero(positions >= 0)
-    return _ones(known, positions[known], (len(positions), n))
-
-
-def _ones(
-    rows: NDArray[np.int64], columns: NDArray[np.int64], shape: tuple[int, int]
-) -> sparse.csr_array:
-    return sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
+    ones = np.ones(len(known))
+    return sparse.csr_array((ones, (known, positions[known])), shape=(len(positions), n))

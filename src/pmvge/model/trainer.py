@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,13 @@ from pmvge.likelihoods import POISSON, BlockObjective, Family, PairObjective
 from pmvge.model.priors import PriorUpdate, learned_priors
 from pmvge.sampling import BatchStream, BlockSampler, PairSampler, prefetch_depth, row_gatherer
 from pmvge.training import (
+    Callback,
     Checkpoints,
     Decay,
     EncodedLoss,
     Plan,
     Schedule,
     Trainer,
-    TrainingProgress,
     dropout_generator,
     fingerprint,
     make_schedule,
@@ -62,7 +62,7 @@ def make_trainer(
     held: MultiViewGraph | None,
     device: torch.device,
     seed: int,
-    progress: TrainingProgress,
+    callbacks: Iterable[Callback] = (),
     *,
     shards: Shards = SINGLE_PROCESS,
     pair_weights: Mapping[Pair, float] | None = None,
@@ -116,7 +116,7 @@ def make_trainer(
             sampler, rng, row_gatherer(graph, device), prefetch=prefetch_depth(graph, device)
         ),
         plan,
-        progress=progress,
+        callbacks=callbacks,
         objective=objective,
         validate=None
         if held is None

@@ -1,0 +1,125 @@
+"""The best partners of entities with their names, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pmvge.errors import InputError
+from pmvge.graph import Ids
+from pmvge.model.estimator import PMvGE
+from pmvge.model.indexing import Index
+
+
+class Chunk(NamedTuple):
+    """Some entities of a view: known ones, or rows of a table."""
+
+    ids: Ids  # of the rows, or their numbers if the table has no id column
+    X: Any  # features; None in a view without
+    given_ids: Ids | None  # None if the table has no id column
+    links: dict[str, Any] | None  # first links, as PMvGE.fold_in takes them
+
+
+def check_columns(model: PMvGE, among: str, wanted: Sequence[str], where: str) -> None:
+    """Raise InputError, which starts with ``where``, for a column that the model does not have."""
+    texts = {**model.columns_.get(among, {}), **model.labels_.get(among, {})}
+    for column in wanted:
+        if column not in texts:
+            listed = ", ".join(map(repr, texts)) or "none"
+            raise InputError(
+                f"{where}: view {among!r} has the columns {listed}, got {column!r}; to keep it in "
+                f"the model, add it to labels of [views.{among}] in the project file and fit again"
+            )
+
+
+def best_partners(
+    model: PMvGE,
+    index: Index,
+    chunk: Chunk,
+    *,
+    k: int,
+    by: str,
+    filters: Mapping[str, Any],
+    exposure: float | None = None,
+    show: Sequence[str] = (),
+) -> list[dict[str, Any]]:
+    """Return for each entity its id and its best ``k`` partners, with scores, best first.
+
+    Entities of views with names have their name, and partners the columns in ``show``.
+
+    ``filters`` are those of :meth:`Index.search <pmvge.model.Index.search>`. "known" says whether a
+    partner is linked to the entity in training, or by its first links; None if the model has no
+    links.
+    """
+    ids, view, among = chunk.ids, index.among, index.view
+    partners, scores = index.search(
+        chunk.X,
+        ids=chunk.given_ids,
+        links=chunk.links,
+        exposure=exposure,
+        k=k,
+        by="similarity" if by == "similarity" else "intensity",
+        **filters,
+    )
+    key = "similarity" if by == "similarity" else "expected_weight"
+    fitted = model._check_fitted()
+    at = fitted.positions_of(among, partners.ravel()).reshape(partners.shape)
+    own = fitted.positions_of(view, ids) if chunk.given_ids is not None else [-1] * len(ids)
+    known = _are_linked(model, view, chunk, among, at)
+    texts = {**model.columns_.get(among, {}), **model.labels_.get(among, {})}
+    return [
+        {
+            "id": ids[row].item(),
+            **_name(model, view, own[row]),
+            "partners": [
+                {
+                    "id": partner.item(),
+                    **_name(model, among, position),
+                    **({"columns": {c: str(texts[c][position]) for c in show}} if show else {}),
+                    key: float(score),
+                    "known": linked,
+                }
+                for partner, score, position, linked in zip(
+                    partners[row], scores[row], at[row], known[row], strict=True
+                )
+                if not np.isnan(score)
+            ],
+        }
+        for row in range(len(ids))
+    ]
+
+
+def _name(model: PMvGE, view: str, position: int) -> dict[str, str]:
+    """Return the name of a training entity; nothing for new entities and views without names."""
+    names = model.names_.get(view)
+    return {} if names is None or position < 0 else {"name": str(names[position])}
+
+
+def _are_linked(
+    model: PMvGE, view: str, chunk: Chunk, among: str, at: NDArray[np.int64]
+) -> list[list[bool | None]]:
+    """Return which partners, at positions (entities, k), are linked; None without links."""
+    if model.links_ is None:
+        return [[None] * at.shape[1]] * len(at)
+    linked = _linked(model, view, chunk, among)
+    rows = np.repeat(np.arange(len(at)), at.shape[1])
+    weights = np.asarray(linked[rows, at.ravel().clip(0)]).ravel() if at.size else np.empty(0)
+    known: Any = np.reshape(weights > 0, at.shape).tolist()
+    return known  # type: ignore[no-any-return]
+
+
+def _linked(model: PMvGE, view: str, chunk: Chunk, among: str) -> sparse.csr_array:
+    """Return the weights of known links and of first links, (entities, entities of ``among``)."""
+    shape = (len(chunk.ids), len(model.ids_[among]))
+    linked = sparse.csr_array(shape)
+    if chunk.given_ids is not None:
+        linked = model.known_links(view, chunk.given_ids, among=among)
+    if chunk.links and among in chunk.links:
+        rows, partners, weights = chunk.links[among]
+        columns = model._check_fitted().positions_of(among, partners)
+        linked = sparse.csr_array(linked + sparse.csr_array((weights, (rows, columns)), shape))
+    return linked
