@@ -14,7 +14,7 @@ from pmvge.report import write_report
 
 pytestmark = pytest.mark.slow  # starts a browser
 
-FIGURES = 8
+FIGURES = 9
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_every_figure_is_drawn_without_requests(
     drawn = browser.run(
         "[...document.querySelectorAll('.figure')].map(figure => ["
         " figure.querySelectorAll('.main-svg').length > 0,"
-        " figure.querySelectorAll('.main-svg .scatterlayer path').length > 0,"
+        " figure.querySelectorAll('.scatterlayer path, .barlayer path').length > 0,"
         " figure.querySelector('.main-svg').getBoundingClientRect().width,"
         " figure.getBoundingClientRect().width])"
     )
@@ -102,11 +102,7 @@ def test_an_injected_script_does_not_run(browser: Any, path: Path, tmp_path: Pat
 
 def test_points_are_coloured_by_view_or_by_label(browser: Any, path: Path) -> None:
     browser.open(path)
-    item, user = colors(browser)
-    assert (len(item), len(user)) == (1, 1)
-    assert item != user
-    click(browser, 'data-coloring="0"')
-    item, user = colors(browser)
+    item, user = colors(browser)  # by the label first
     assert (len(item), len(user)) == (1, 3)  # no label, and three colours
     assert not set(item) & set(user)
     legend = (
@@ -116,7 +112,9 @@ def test_points_are_coloured_by_view_or_by_label(browser: Any, path: Path) -> No
     pressed = "document.querySelector('[data-coloring][aria-pressed=true]').innerText"
     assert browser.run(pressed) == "colour"
     click(browser, 'data-coloring="-1"')
-    assert [len(part) for part in colors(browser)] == [1, 1]
+    item, user = colors(browser)
+    assert (len(item), len(user)) == (1, 1)
+    assert item != user
     assert browser.run(legend) == []
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import errno
+import gzip
 import html
 import math
 import os
@@ -14,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from plotly import graph_objects
+from plotly.offline import get_plotlyjs
 from torch import nn
 
 from pmvge import MultiViewGraph, PMvGE
@@ -24,13 +27,14 @@ from pmvge.report import write_report
 from pmvge.report.summary import pair_data
 
 SECTIONS = [
-    "training",
     "space",
+    "examples",
+    "explained",
+    "evaluation",
     "calibration",
     "distributions",
-    "examples",
-    "evaluation",
     "effects",
+    "training",
     "details",
 ]
 
@@ -48,13 +52,14 @@ def test_every_section_has_a_link(path: Path, read_page: Any) -> None:
     assert reached == [f"#{section}" for section in SECTIONS]
     assert "Not shown" not in page.words
     assert "A & B" in page.words
-    for word in ("84 entities in 2 views", "user-", "item-", "Vectors have 4 dimensions", "lookup"):
+    for word in ("A model of 24 item and 60 user", "user-", "item-", "4 dimensions", "lookup"):
         assert word in page.words
 
 
 def test_every_figure_is_valid_for_plotly(path: Path, read_page: Any) -> None:
     figures = read_page(path).figures()
-    assert len(figures) == 2 + 3 * 2  # curves, map; calibration, degrees, similarities by pair
+    # curves, map, explanation; calibration, degrees, similarities by pair
+    assert len(figures) == 3 + 3 * 2
     for figure in figures:
         drawn = graph_objects.Figure(figure)  # raises for unknown properties
         assert len(drawn.data)
@@ -83,7 +88,11 @@ def test_the_file_refers_to_nothing_outside(path: Path, read_page: Any) -> None:
 
 
 def test_plotly_is_included_once(path: Path) -> None:
-    assert path.read_text(encoding="utf-8").count("plotly.js v") == 1
+    page = path.read_text(encoding="utf-8")
+    (packed,) = re.findall(r'<script type="application/gzip" id="plotly">(.*?)</script>', page)
+    assert gzip.decompress(base64.b64decode(packed)).decode() == get_plotlyjs()
+    assert "plotly.js v" not in page
+    assert len(page) < 2_500_000
 
 
 def test_same_model_and_seed_give_the_same_file(case: Any, tmp_path: Path) -> None:
@@ -105,7 +114,7 @@ def test_names_are_escaped(hostile: Any, tmp_path: Path, read_page: Any) -> None
     title = "</title><script>window.hacked = 1</script>"
     page = read_page(write_report(tmp_path / "r.html", hostile.model, title=title))
     programs = [attrs for attrs, _ in page.scripts if attrs.get("type") != "application/json"]
-    assert len(programs) == 2  # plotly.js and the page's own
+    assert [attrs.get("type") for attrs in programs] == ["application/gzip", None]  # plotly.js, own
     assert "img" not in [tag for tag, _ in page.elements]
     assert "window.hacked" in page.words  # as text
     for tag, attrs in page.elements:
@@ -121,7 +130,7 @@ def test_names_are_escaped(hostile: Any, tmp_path: Path, read_page: Any) -> None
 def test_sections_without_data_give_the_reason(case: Any, tmp_path: Path, read_page: Any) -> None:
     page = read_page(write_report(tmp_path / "report.html", case.bare))
     assert [attrs["id"] for tag, attrs in page.elements if tag == "section"] == SECTIONS
-    assert page.words.count("Not shown: the model was saved without its training links") == 3
+    assert page.words.count("Not shown: the model was saved without its training links") == 4
     assert "Not shown: there are no held-out links" in page.words
     assert len(page.figures()) == 2
 
@@ -134,7 +143,7 @@ def test_without_held_out_links_calibration_uses_training_links(
         page.words
     )
     assert "Not shown: there are no held-out links" in page.words
-    assert len(page.figures()) == 8
+    assert len(page.figures()) == 9
 
 
 def test_evaluation_is_computed_from_held_out_links(case: Any, path: Path, read_page: Any) -> None:
@@ -149,7 +158,7 @@ def test_evaluation_is_computed_from_held_out_links(case: Any, path: Path, read_
             exposure=part.exposure,
         )
         row = f"{part.pair[0]} – {part.pair[1]}"
-        assert re.search(rf"{row} [\d, ]+\S+ {results['roc_auc']:.3f} ", words), row
+        assert f"{row} {results['roc_auc']:.3f} {results['average_precision']:.3f} " in words, row
 
 
 def test_popularity_is_below_every_row_of_the_evaluation(
@@ -159,9 +168,9 @@ def test_popularity_is_below_every_row_of_the_evaluation(
     results = case.model.evaluate()["popularity"]
     assert results["meaning"] in words  # the whole sentence
     rows = [results["overall"], *results["pairs"].values()]
-    assert len(re.findall(r"popularity [–\d]", words)) == len(rows)
+    assert len(re.findall(r"popularity [–\d]", words)) == 2 * len(rows)  # in both tables
     for row in rows:
-        assert re.search(rf"popularity [– ]+{row['roc_auc']:.3f} ", words)
+        assert f"popularity {row['roc_auc']:.3f} " in words
 
 
 def test_a_given_evaluation_is_shown(case: Any, tmp_path: Path, read_page: Any) -> None:
@@ -185,7 +194,7 @@ def test_views_and_pairs_without_links_can_be_reported(tmp_path: Path, read_page
     model = PMvGE(n_components=1, max_steps=3, patience=None, progress=False, random_state=0)
     model.fit(graph).label({"c": {"only": ["one"]}})
     page = read_page(write_report(tmp_path / "r.html", model, k=100))
-    assert len(page.figures()) == 2 + 3
+    assert len(page.figures()) == 3 + 3
 
 
 def test_parameters_are_shown_without_memory_addresses(tmp_path: Path, read_page: Any) -> None:
@@ -232,7 +241,7 @@ def test_the_report_is_synced_before_it_replaces_the_old_one(
     real = os.fsync
 
     def watched(descriptor: int) -> None:
-        seen.append((path.read_text(), os.fstat(descriptor).st_size > 4_000_000))
+        seen.append((path.read_text(), os.fstat(descriptor).st_size > 1_500_000))
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", watched)
@@ -277,7 +286,7 @@ def test_the_page_of_100_000_entities_has_a_bounded_size(tmp_path: Path, read_pa
     model.fit(graph)
     labels = {"user": {"age": rng.integers(90, size=n).astype(str)}}
     path = write_report(tmp_path / "large.html", model.label(labels))
-    assert path.stat().st_size < 20_000_000
+    assert path.stat().st_size < 5_000_000
     words = read_page(path).words
     assert "2,000 of 100,000 entities, sampled at random" in words
     assert "Estimated on 20,000 of 99,000 entities of user" in words
@@ -300,9 +309,11 @@ def named(effects):
 def test_names_come_first_and_ids_are_small(read_page, tmp_path):
     page = read_page(write_report(tmp_path / "r.html", named("none")))
     best = re.findall(r"<td>\d</td><td>(.*?)</td>", page.source)
-    assert len(best) == 30
+    best += re.findall(r"<li><span class(.*?)</li>", page.source)  # known links
+    assert len(best) >= 2 * 30  # suggestions, and similar entities
     for cell in best:
-        number = re.fullmatch(r"<bdi>Title (\d+)</bdi> <small><bdi>i(\d+)</bdi></small>", cell)
+        pattern = r".*<bdi>Title (\d+)</bdi></span> <small><bdi>i(\d+)</bdi></small>"
+        number = re.fullmatch(pattern, cell)
         assert number, cell
         assert number[1] == number[2]
     traces = [trace for figure in page.figures() for trace in figure["data"]]
@@ -315,13 +326,13 @@ def test_rows_beside_the_model_and_warnings(effects, read_page, tmp_path):
     model = named(effects)
     results = model.evaluate()
     page = read_page(write_report(tmp_path / "r.html", model))
-    assert "<h2>Evaluation</h2>" in page.source
-    rivals = re.findall(r'<tr class="rival"><td>([\w ]+)</td>', page.source)
-    assert rivals == ["features only"] * (effects == "vector") + ["popularity"]
+    assert "<h2>Scores</h2>" in page.source
+    rivals = re.findall(r'<tr class="rival"><td[^>]*>([\w ]+)</td>', page.source)
+    assert rivals == 2 * (["features only"] * (effects == "vector") + ["popularity"])
     for warning in results["warnings"]:
         assert html.escape(warning) in page.source
     assert len(results["warnings"]) == 2
-    assert "The model is not clearly better than a popularity list : see" in page.words
+    assert "Not clearly better than a popularity list" in page.words
     assert results["popularity"]["meaning"] in page.words
 
 
@@ -344,3 +355,23 @@ def test_factors_of_new_entities_are_shown(tmp_path: Path, read_page: Any) -> No
     assert len(page.figures()) == before + 1
     for figure in page.figures():
         graph_objects.Figure(figure)
+
+
+# -- the explained prediction ------------------------------------------------------------------
+
+
+def test_bars_of_the_explained_prediction_add_up(case: Any, path: Path, read_page: Any) -> None:
+    page = read_page(path)
+    (drawn,) = (f for f in page.figures() if "barmode" in f["layout"])
+    bars = {y: x for trace in drawn["data"] for y, x in zip(trace["y"], trace["x"], strict=True)}
+    assert sorted(bars) == list(range(len(bars)))
+    names = drawn["layout"]["yaxis"]["ticktext"]
+    assert names[0] == "log alpha"
+    assert names[-1] == "remainder"
+    mu = {
+        f"{value:.3g}"
+        for a, b in case.model.links_.training
+        for value in case.model.intensity(a, None, b, None).ravel()
+    }
+    assert f"{np.exp(sum(bars.values())):.3g}" in mu
+    assert "Known partners like it" in page.words

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pmvge import MultiViewGraph, PMvGE
-from pmvge.report.retrieval import examples
+from pmvge.report.retrieval import examples, similar
 from pmvge.report.summary import pair_data
 
 
@@ -43,11 +43,16 @@ def test_examples_are_the_best_partners_with_the_status_of_their_links(
         assert example.held_out == (both[i] == 2).sum() > 0
         assert example.training == (both[i] == 1).sum()
         g = Y[i].astype(float) @ Y_other.T.astype(float)
-        best = [j for j in np.argsort(-g).tolist() if not (within and j == i)][:k]
+        ranked = [j for j in np.argsort(-g).tolist() if not (within and j == i)]
+        best = [j for j in ranked if both[i, j] != 1][:k]
         assert [partner.position for partner in example.partners] == best
-        names = ["new", "training", "held out"]
         statuses = [partner.status for partner in example.partners]
-        assert statuses == [names[both[i, j]] for j in best]
+        assert statuses == ["held out" if both[i, j] == 2 else "new" for j in best]
+        # All weights are 1: the strongest known links are those with the largest expected weights.
+        known = [j for j in ranked if both[i, j] == 1]
+        assert {partner.position for partner in example.known} <= {*known}
+        assert len(example.known) == min(3, len(known))
+        assert {partner.status for partner in example.known} <= {"training"}
         expected = [partner.expected for partner in example.partners]
         np.testing.assert_allclose(expected, np.exp(g[best] + data.log_alpha), rtol=1e-5)
 
@@ -62,3 +67,27 @@ def test_rows_with_links_are_queried_first() -> None:
     few = identity_model({"a": np.ones((2, 4)), "b": np.ones((3, 4))}, {("a", "b"): ([1], [0])})
     (data,) = pair_data(few)
     assert [e.position for e in examples(few, data, 2, np.random.default_rng(0))] == [0, 1]
+
+
+def test_the_strongest_known_links_are_shown() -> None:
+    views = {"a": np.ones((4, 4)), "b": np.ones((6, 4))}
+    weights = np.array([[0, 5.0, 1, 9, 2, 0]] * 4)
+    (data,) = pair_data(model := identity_model(views, {("a", "b"): weights}))
+    for example in examples(model, data, 3, np.random.default_rng(0)):
+        assert [partner.position for partner in example.known] == [3, 1, 4]
+        assert [partner.position for partner in example.partners] == [0, 5]
+
+
+def test_similar_entities_have_the_largest_cosines() -> None:
+    rng = np.random.default_rng(0)
+    Y = rng.normal(size=(9, 4)).astype(np.float32)
+    links = ([5, 5, 5, 2, 2, 7], [0, 1, 2, 0, 1, 0])
+    model = identity_model({"a": Y, "b": rng.normal(size=(3, 4))}, {("a", "b"): links})
+    found = similar(model, "a", 4, queries=3)
+    assert [position for position, _ in found] == [5, 2, 7]  # the most links first
+    unit = Y / np.linalg.norm(Y, axis=1, keepdims=True)
+    for position, partners in found:
+        cosines = unit @ unit[position]
+        best = [j for j in np.argsort(-cosines).tolist() if j != position][:4]
+        assert [partner.position for partner in partners] == best
+        np.testing.assert_allclose([p.expected for p in partners], cosines[best], rtol=1e-5)

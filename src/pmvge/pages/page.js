@@ -59,7 +59,7 @@
 
   const space = document.getElementById("map");
   const colorings = space ? read("colorings") : [];
-  const state = { coloring: -1, hidden: new Set(), highlighted: null };
+  const state = { coloring: colorings.length ? 0 : -1, hidden: new Set(), highlighted: null };
 
   function colored(traces) {
     const background = variable("--card");
@@ -115,9 +115,23 @@
     refresh();
   });
 
+  // plotly.js is in the page as base64 of gzip. The policy of the page lists its hash.
+  async function loadPlotly() {
+    const packed = document.getElementById("plotly");
+    if (!packed || window.Plotly) return;
+    if (!window.DecompressionStream) throw new Error("this browser is too old for the figures");
+    const bytes = Uint8Array.from(atob(packed.textContent), (c) => c.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const script = document.createElement("script");
+    script.textContent = await new Response(stream).text();
+    document.head.append(script);
+    packed.remove();
+  }
+
   // Draw one figure at a time and yield in between, so that the page stays responsive.
   async function drawAll() {
     document.body.dataset.drawn = "no";
+    await loadPlotly();
     for (const element of document.querySelectorAll(".figure")) {
       await draw(element);
       await new Promise((resolve) => setTimeout(resolve, 0));

@@ -2,14 +2,20 @@
 
 The content security policy forbids all requests, and all scripts except the page's own, which are
 listed by their hashes. A script in an id would not run even if it were not escaped.
+
+plotly.js is 4.8 MB of text. The page has it compressed, and ``page.js`` decompresses it. Its hash
+is that of the text, so that the browser runs nothing else.
 """
 
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -18,6 +24,8 @@ from plotly.offline import get_plotlyjs
 from pmvge.pages.palette import COLORS, css_variable, palette_css
 from pmvge.pages.text import escape_html, script_json, user_text
 from pmvge.version import __version__
+
+MAX_COLUMNS = 5  # of a table that fits on a phone
 
 
 @dataclass(frozen=True)
@@ -45,18 +53,23 @@ def document(
     *,
     kind: str,
     tiles: Sequence[tuple[str, str]] = (),
+    opening: str = "",
 ) -> str:
     """Return a complete HTML page.
 
-    ``kind`` names the type of page above the title, ``summary`` is HTML, and ``tiles`` are
-    (name, value) pairs to show first. Plain text is escaped here.
+    ``kind`` names the type of page above the title, ``summary`` and ``opening`` are HTML, and
+    ``tiles`` are (name, value) pairs. All of them are shown before the sections. Plain text is
+    escaped here.
     """
     body = "\n".join(map(_section, sections))
-    scripts = [_resource("page.js")]
-    if '<figure class="figure"' in body:
-        scripts.insert(0, get_plotlyjs())
+    script = _resource("page.js")
+    allowed, library = [_hash(script)], ""
+    if '<figure class="figure' in body:
+        packed, digest = _plotly()
+        allowed.append(digest)
+        library = f'<script type="application/gzip" id="plotly">{packed}</script>'
     policy = (
-        f"default-src 'none'; script-src {' '.join(map(_hash, scripts))}; "
+        f"default-src 'none'; script-src {' '.join(allowed)}; "
         "style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
     links = "".join(
@@ -64,7 +77,6 @@ def document(
         f"{escape_html(section.short_title or section.title)}</a>"
         for section in sections
     )
-    programs = "\n".join(f"<script>{script}</script>" for script in scripts)
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -82,6 +94,7 @@ def document(
 <p class="kind">{escape_html(kind)}</p>
 <h1>{user_text(title, 200)}</h1>
 <p class="summary">{summary}</p>
+{opening}
 {_tiles(tiles)}
 </header>
 <nav aria-label="Sections"><div class="bar">{links}</div></nav>
@@ -91,7 +104,8 @@ def document(
 </main>
 <footer>Written by pmvge {escape_html(__version__)}. This file works offline.</footer>
 <script type="application/json" id="palette">{script_json(COLORS)}</script>
-{programs}
+{library}
+<script>{script}</script>
 </body>
 </html>
 """
@@ -99,6 +113,14 @@ def document(
 
 def _resource(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def _plotly() -> tuple[str, str]:
+    """Return plotly.js as base64 of gzip, and the hash of its text."""
+    script = get_plotlyjs()
+    packed = gzip.compress(script.encode(), mtime=0)
+    return base64.b64encode(packed).decode(), _hash(script)
 
 
 def _hash(script: str) -> str:
@@ -111,7 +133,7 @@ def _tiles(tiles: Sequence[tuple[str, str]]) -> str:
         f'<div class="tile"><b>{escape_html(value)}</b><span>{escape_html(name)}</span></div>'
         for name, value in tiles
     )
-    return f'<div class="tiles">{boxes}</div>'
+    return f'<div class="tiles">{boxes}</div>' if tiles else ""
 
 
 def _section(section: Section) -> str:
@@ -163,22 +185,29 @@ def table(
     """Return an HTML table in a box that scrolls sideways.
 
     Column names, cells and caption are HTML. The first ``text_columns`` columns are aligned left,
-    all others right. ``row_classes`` are the CSS classes of the rows.
+    all others right. ``row_classes`` are the CSS classes of the rows. On phones the cells of a
+    table with more than ``MAX_COLUMNS`` columns are below each other, with their column names.
     """
+    stacked = len(columns) > MAX_COLUMNS
 
     def cells(row: Sequence[str], tag: str) -> str:
-        starts = [
-            f"<{tag}>" if index < text_columns else f'<{tag} class="n">'
-            for index in range(len(row))
-        ]
-        return "".join(f"{start}{cell}</{tag}>" for start, cell in zip(starts, row, strict=True))
+        return "".join(
+            f"<{tag}{attributes(tag, index)}>{cell}</{tag}>"
+            for index, cell in zip(range(len(columns)), row, strict=True)
+        )
+
+    def attributes(tag: str, index: int) -> str:
+        aligned = ' class="n"' * (index >= text_columns)
+        name = re.sub("<[^>]*>", "", columns[index])
+        return aligned + f' data-label="{name}"' * (stacked and tag == "td")
 
     body = "".join(
         f'<tr class="{row_class}">{cells(row, "td")}</tr>'
         for row, row_class in zip(rows, row_classes or [""] * len(rows), strict=True)
     )
     title = f"<caption>{caption}</caption>" if caption else ""
+    box, head = "scroll stack" if stacked else "scroll", cells(columns, "th")
     return (
-        f'<div class="scroll"><table>{title}<thead><tr>{cells(columns, "th")}</tr></thead>'
+        f'<div class="{box}"><table>{title}<thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from pmvge.model import PMvGE
 from pmvge.report.summary import PairData
 
 QUERIES = 6  # examples of a view pair
+STRONGEST = 3  # known links that are shown
 KNOWN, HELD_OUT, NEW = "training", "held out", "new"
 
 
@@ -26,12 +28,16 @@ class Partner:
 
 @dataclass(frozen=True)
 class Example:
-    """A query: its position, its numbers of links, and its best partners."""
+    """A query: its position, its numbers of links, and its best partners.
+
+    ``partners`` have no training link; ``known`` are those with the strongest training links.
+    """
 
     position: int
     training: int
     held_out: int
     partners: list[Partner]
+    known: list[Partner]
 
 
 def examples(
@@ -39,36 +45,73 @@ def examples(
 ) -> list[Example]:
     """Return the k best partners of a few rows; rows with held-out links are preferred."""
     (a, b), rows = data.pair, _queries(data, queries, rng)
-    ids, mu = model.search(a, ids=model.ids_[a][rows], among=b, k=k, exclude="self")
+    links = [(_partners(data.training, i), _partners(data.held_out, i)) for i in rows.tolist()]
+    # Training links are left out below; held-out links are not.
+    most = k + max((len(known) for known, _ in links), default=0)
+    ids, mu = model.search(a, ids=model.ids_[a][rows], among=b, k=most, exclude="self")
     at = find_ids(model.ids_[b], ids.ravel()).reshape(ids.shape)
     chosen = []
-    for row, i in enumerate(rows.tolist()):
-        known, held = _partners(data.training, i), _partners(data.held_out, i)
+    for row, (i, (known, held)) in enumerate(zip(rows.tolist(), links, strict=True)):
+        expected = dict(zip(at[row].tolist(), mu[row].tolist(), strict=True))
         partners = [
-            Partner(j, weight, KNOWN if j in known else HELD_OUT if j in held else NEW)
-            for j, weight in zip(at[row].tolist(), mu[row].tolist(), strict=True)
-            if j >= 0
+            Partner(j, weight, HELD_OUT if j in held else NEW)
+            for j, weight in expected.items()
+            if j >= 0 and j not in known
         ]
-        chosen.append(Example(i, len(known), len(held), partners))
+        strongest = sorted(known, key=lambda j: (-known[j], -expected.get(j, 0.0), j))[:STRONGEST]
+        shown = [Partner(j, expected.get(j, math.nan), KNOWN) for j in strongest]
+        chosen.append(Example(i, len(known), len(held), partners[:k], shown))
     return chosen
 
 
+def similar(
+    model: PMvGE, view: str, k: int, *, queries: int = QUERIES
+) -> list[tuple[int, list[Partner]]]:
+    """Return the k entities of a view with the largest cosines, for those with the most links."""
+    Y = model.embeddings_[view].astype(np.float64)
+    Y /= np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-12)
+    degree = np.zeros(len(Y))
+    for pair, links in (model.links_.training if model.links_ else {}).items():
+        for end, values in zip(pair, links.degrees(), strict=True):
+            degree += values if end == view else 0
+    rows = np.argsort(-degree, kind="stable")[:queries]
+    cosines = Y[rows] @ Y.T
+    cosines[np.arange(len(rows)), rows] = -np.inf
+    order = np.argsort(-cosines, axis=1, kind="stable")[:, : min(k, len(Y) - 1)]
+    return [
+        (i, [Partner(j, float(cosines[row, j]), NEW) for j in order[row].tolist()])
+        for row, i in enumerate(rows.tolist())
+    ]
+
+
 def _queries(data: PairData, queries: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return sorted rows; those with held-out links are preferred, then those with links."""
+    """Return sorted rows; those with held-out and training links first, then those with one."""
+    held, known = (_linked(links) for links in (data.held_out, data.training))
     chosen: list[int] = []
-    for links in (data.held_out, data.training):
-        if links is not None:
-            ends = np.union1d(links.rows, links.cols) if links.within else np.unique(links.rows)
-            candidates = np.setdiff1d(ends, chosen)
-            chosen += rng.permutation(candidates)[: queries - len(chosen)].tolist()
+    for rows in (np.intersect1d(held, known), held, known):
+        candidates = np.setdiff1d(rows, chosen)
+        chosen += rng.permutation(candidates)[: queries - len(chosen)].tolist()
     others = np.setdiff1d(np.arange(min(data.training.shape[0], 10 * queries)), chosen)
     chosen += others[: queries - len(chosen)].tolist()
     return np.array(sorted(chosen), dtype=np.int64)
 
 
-def _partners(links: Links | None, i: int) -> set[int]:
+def _linked(links: Links | None) -> NDArray[np.int64]:
+    """Return the rows that have links."""
     if links is None:
-        return set()
+        return np.empty(0, np.int64)
+    ends = np.union1d(links.rows, links.cols) if links.within else np.unique(links.rows)
+    return ends.astype(np.int64)
+
+
+def _partners(links: Links | None, i: int) -> dict[int, float]:
+    """Return the partners of a row, and the weights of their links."""
+    if links is None:
+        return {}
     start, stop = np.searchsorted(links.rows, [i, i + 1])  # links are sorted by row
-    partners = set(links.cols[start:stop].tolist())
-    return partners | set(links.rows[links.cols == i].tolist()) if links.within else partners
+    partners = zip(links.cols[start:stop].tolist(), links.weights[start:stop].tolist(), strict=True)
+    found = dict(partners)
+    if links.within:
+        other = links.cols == i
+        found |= zip(links.rows[other].tolist(), links.weights[other].tolist(), strict=True)
+    return found

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.manifold import TSNE
 
+from pmvge.maps import project, stratified
 from pmvge.model import Labels
 from pmvge.pages import display_text
 
 MAX_POINTS = 2_000  # on the map
-MIN_TSNE_POINTS = 10  # with fewer, use principal components
 MAX_CATEGORIES = 10  # values of a label with their own colour
 OTHER, MISSING = "other", "no label"
 
@@ -52,41 +51,6 @@ def draw_map(
     xy = dict(zip(positions, np.split(flat, ends), strict=True))
     names = dict.fromkeys(name for columns in labels.values() for name in columns)
     return Map(positions, xy, method, [_coloring(name, labels, positions) for name in names])
-
-
-def stratified(
-    sizes: Mapping[str, int], budget: int, rng: np.random.Generator
-) -> dict[str, NDArray[np.int64]]:
-    """Draw at most ``budget`` entities: all of small views, equally many of the others.
-
-    Every view has at least one.
-
-    >>> drawn = stratified({"a": 3, "b": 50, "c": 90}, 23, np.random.default_rng(0))
-    >>> {view: len(at) for view, at in drawn.items()}
-    {'a': 3, 'b': 10, 'c': 10}
-    """
-    share: dict[str, int] = {}
-    for left, view in enumerate(sorted(sizes, key=lambda view: sizes[view])):
-        fair = (budget - sum(share.values())) // (len(sizes) - left)
-        share[view] = min(sizes[view], max(1, fair))
-    return {view: np.sort(rng.permutation(n)[: share[view]]) for view, n in sizes.items()}
-
-
-def project(Y: NDArray[Any], seed: int) -> tuple[NDArray[np.float64], str]:
-    """Return coordinates (n, 2) of vectors (n, K), and the name of the method."""
-    Y = Y.astype(np.float64)
-    n, K = Y.shape
-    if K <= 2:
-        return np.pad(Y, ((0, 0), (0, 2 - K))), "the vectors' own coordinates"
-    centred = Y - Y.mean(axis=0, keepdims=True) if n else Y
-    if n < MIN_TSNE_POINTS or not np.ptp(Y, axis=0).any():
-        U, s, _ = np.linalg.svd(centred, full_matrices=False)
-        flat = (U * s)[:, :2]
-        return np.pad(flat, ((0, 0), (0, 2 - flat.shape[1]))), "principal components"
-    layout = TSNE(
-        init="pca", metric="cosine", perplexity=min(30.0, (n - 1) / 3), random_state=seed % 2**32
-    )
-    return layout.fit_transform(Y.astype(np.float32)).astype(np.float64), "t-SNE, cosine distance"
 
 
 def _coloring(name: str, labels: Labels, positions: Mapping[str, NDArray[np.int64]]) -> Coloring:

@@ -11,13 +11,13 @@ from pmvge.model import PMvGE
 from pmvge.pages import (
     Section,
     document,
-    format_count,
-    format_duration,
-    format_number,
     skipped_section,
 )
+from pmvge.report.opening import opening, summary
 from pmvge.report.sections.details import details
 from pmvge.report.sections.effects import effects
+from pmvge.report.sections.explained import TITLE as EXPLAINED
+from pmvge.report.sections.explained import explained
 from pmvge.report.sections.links import calibration, distributions, examples
 from pmvge.report.sections.scores import scores
 from pmvge.report.sections.space import space
@@ -27,6 +27,17 @@ from pmvge.storage import replace_file
 
 __all__ = ["write_report"]
 NO_LINKS = "the model was saved without its training links"
+ORDER = (  # what people want to see first
+    "space",
+    "examples",
+    "explained",
+    "evaluation",
+    "calibration",
+    "distributions",
+    "effects",
+    "training",
+    "details",
+)
 
 
 def write_report(
@@ -86,10 +97,11 @@ def write_report(
     sections += [details(facts)]
     page = document(
         title or "PMvGE",
-        _summary(facts) + _verdict(results),
-        sections,
+        summary(facts),
+        sorted(sections, key=lambda section: ORDER.index(section.anchor)),
         kind="Model report",
-        tiles=_tiles(facts, results),
+        tiles=_tiles(facts),
+        opening=opening(facts, results),
     )
     path = Path(path)
     replace_file(path, lambda partial: partial.write_bytes(page.encode()))
@@ -112,13 +124,15 @@ def _link_sections(
         names = {
             "calibration": "Calibration",
             "distributions": "Degrees and similarities",
-            "examples": "Retrieval examples",
+            "examples": "Examples",
+            "explained": EXPLAINED,
         }
         return [skipped_section(anchor, name, NO_LINKS) for anchor, name in names.items()]
     return [
         calibration(pairs, facts, seed),
         distributions(pairs, model.view_names_, seed, model.similarity_.explain()),
         examples(model, pairs, k, seed),
+        explained(model, pairs, seed),
     ]
 
 
@@ -129,48 +143,11 @@ def _counts(facts: Mapping[str, Any]) -> tuple[int, int, int]:
     return entities, sum(p["links"] for p in links), sum(p["held_out"] for p in links)
 
 
-def _summary(facts: Mapping[str, Any]) -> str:
+def _tiles(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     entities, links, held = _counts(facts)
-    views = format_count(len(facts["views"]), "view")
-    parts = [f"{format_count(entities, 'entity')} in {views}"]
-    pairs = format_count(len(facts["alpha"]), "view pair")
-    if facts["links"]:
-        parts.append(f"{format_count(links, 'training link')} in {pairs}")
-        if held:
-            parts.append(f"{format_count(held, 'held-out link')}")
-    else:
-        parts.append(f"links in {pairs}")
-    sentence = f"{', '.join(parts[:-1])} and {parts[-1]}."
-    sentence += f" Vectors have {format_count(facts['n_components'], 'dimension')}."
-    if facts["training"]["steps"]:
-        sentence += f" Training took {format_duration(facts['training']['seconds'])}."
-    return sentence
-
-
-def _verdict(results: Mapping[str, Any] | None) -> str:
-    """Return a sentence if the model is not clearly ahead of a popularity list."""
-    warnings, pairs = ((results or {}).get(key) or () for key in ("warnings", "pairs"))
-    count = sum(text.startswith("links ") for text in warnings)  # the last one is advice
-    if not count:
-        return ""
-    where = f"In {count} of {len(pairs)} view pairs the" if count < len(pairs) else "The"
-    return f" <b>{where} model is not clearly better than a popularity list</b>: see Evaluation."
-
-
-def _tiles(facts: Mapping[str, Any], results: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    entities, links, held = _counts(facts)
-    trained = facts["training"]
     tiles = [("views", f"{len(facts['views']):,}"), ("entities", f"{entities:,}")]
     if facts["links"]:
         tiles.append(("training links", f"{links:,}"))
     if held:
         tiles.append(("held-out links", f"{held:,}"))
-    tiles.append(("dimensions", f"{facts['n_components']:,}"))
-    if trained["steps"]:
-        tiles.append(("training time", format_duration(trained["seconds"])))
-    overall = (results or {}).get("overall") or {}
-    if "roc_auc" in overall:
-        tiles.append(("held-out AUC", format_number(overall["roc_auc"])))
-    elif trained["best_validation"] is not None:
-        tiles.append(("validation gain", format_number(trained["best_validation"])))
-    return tiles
+    return [*tiles, ("dimensions", f"{facts['n_components']:,}")]

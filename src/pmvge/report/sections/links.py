@@ -14,7 +14,6 @@ from pmvge.pages import (
     TRAINING,
     Section,
     color_of_view,
-    css_variable,
     escape_html,
     figure,
     format_count,
@@ -26,7 +25,8 @@ from pmvge.pages import (
     user_text,
 )
 from pmvge.report import comparison, figures, retrieval
-from pmvge.report.summary import PairData, display_name
+from pmvge.report.sections.example_cards import example_card, similar_card, status_pill
+from pmvge.report.summary import PairData
 
 MAX_PANELS = 24  # view pairs that are shown
 
@@ -94,7 +94,7 @@ def _new_entities(facts: Mapping[str, Any]) -> str:
             drawn = figures.calibration_panel(Reliability(**columns, n_sampled=0), HELD_OUT)
             chart = figure(f"calibration-{index}-{kind}", drawn, "Calibration")
             panels.append(_panel(f"{name}: {kind}", "", chart))
-    head = ["view pair", "entities", "factor", "standard error", "observed weight"]
+    head = ["view pair", "entities", "factor", "error", "weight"]
     return (
         '<h3>New entities</h3><p class="lead">Vectors of new entities come from their features, so '
         "their expected weights can be wrong by a factor, which calibration measures on entities "
@@ -155,55 +155,27 @@ def _unlinked(side: comparison.Degrees) -> str:
 
 def examples(model: PMvGE, pairs: Sequence[PairData], k: int, seed: int) -> Section:
     """Return the section with the best partners of a few entities."""
-    title = "Retrieval examples"
+    title = "Examples"
     usable = [part for part in pairs if part.known]
     if not usable:
         return skipped_section("examples", title, "no view pair has links")
-    labels = model.labels_
-
-    def named(view: str, at: int) -> str:
-        name = display_name(model, view, at)
-        values = [str(column[at]) for column in labels.get(view, {}).values()]
-        if view in model.names_:
-            values.insert(0, str(model.ids_[view][at]))
-        texts = [user_text(value, 30) for value in values if value not in ("", name)]
-        rest = f" <small>{', '.join(texts[:3])}</small>" if texts else ""
-        return user_text(name, 60) + rest
-
     groups = []
+    # View pairs whose partners have names first: people recognise them.
+    usable.sort(key=lambda part: part.pair[1] not in model.names_)
     for index, part in enumerate(usable[:MAX_PANELS]):
-        a, b = part.pair
-        cards, rng = [], np.random.default_rng([seed, 5, index])
-        for example in retrieval.examples(model, part, k, rng):
-            rows = "".join(
-                f'<tr><td>{rank}</td><td>{named(b, partner.position)}</td><td class="n">'
-                f"{format_number(partner.expected)}</td>"
-                f'<td class="mark">{_status(partner.status)}</td></tr>'
-                for rank, partner in enumerate(example.partners, 1)
-            )
-            links = format_count(example.training, "training link")
-            if part.held_out is not None:
-                links += f", {example.held_out:,} held out"
-            cards.append(
-                f'<div class="card"><h4>{named(a, example.position)}</h4>'
-                f'<p class="note">{links}</p><table class="examples"><tbody>{rows}</tbody></table>'
-                "</div>"
-            )
-        groups.append(f"<h3>{user_text(a, 40)} → {user_text(b, 40)}</h3>{_grid(cards)}")
+        a, b = (user_text(view, 40) for view in part.pair)
+        found = retrieval.examples(model, part, k, np.random.default_rng([seed, 5, index]))
+        cards = [example_card(model, part, example) for example in found]
+        groups.append(f"<h3>{b} suggested for {a}</h3>{_grid(cards)}")
+    for view in list(model.names_)[:MAX_PANELS]:
+        cards = [similar_card(model, view, *entry) for entry in retrieval.similar(model, view, k)]
+        groups.append(f"<h3>{user_text(view, 40)} with similar vectors</h3>{_grid(cards)}")
     lead = (
-        f"The {format_count(k, 'partner')} with the largest expected weight, and whether the link "
-        f"is known: {_status('training')} is a training link, {_status('held out')} a held-out "
-        f"link, and {_status('new')} neither: a prediction that cannot be checked here. "
+        f"The {format_count(k, 'partner')} with the largest expected weight among those without a "
+        f"training link. {status_pill('held out')} marks a link that was held out: the suggestion "
+        "is right. The others cannot be checked here. "
     )
-    return Section("examples", title, lead + _first(usable), "".join(groups), "Examples")
-
-
-def _status(status: str) -> str:
-    styles = {"training": ("known", TRAINING), "held out": ("held", HELD_OUT)}
-    if status not in styles:
-        return f'<span class="pill">{status}</span>'
-    css_class, color = styles[status]
-    return f'<span class="pill {css_class}" style="--c:var({css_variable(color)})">{status}</span>'
+    return Section("examples", title, lead + _first(usable), "".join(groups))
 
 
 def _panel(title: str, above: str, drawn: str) -> str:

@@ -24,9 +24,10 @@ EXPLAINED = {
     "observed": "total weight of the held-out links",
     "in_training": "links of the evaluated table that were in training and are left out",
     "exposure": "expected held-out weight of a pair whose expected weight is 1",
-    "roc_auc": "probability that a held-out link has a larger expected weight than a pair "
-    "without a link; 0.5 is random",
-    "average_precision": "precision averaged over the ranks of the held-out links; 1 is best",
+    "roc_auc": "area under the ROC curve: probability that a held-out link has a larger expected "
+    "weight than a pair without a link; 0.5 is random",
+    "average_precision": "average precision: precision averaged over the ranks of the held-out "
+    "links; 1 is best",
     "recall": "share of an entity’s held-out partners among its first {k}; 1 is best",
     "ndcg": "as recall, with more weight on the first ranks; 1 is best",
     "poisson_deviance": "deviation of observed from expected weights; lower is better",
@@ -37,11 +38,12 @@ EXPLAINED = {
     "held_out_score": "log-probability of what is held out, in nats per held-out link; higher is "
     "better, and comparable between families",
 }
+MAIN = ("roc_auc", "average_precision", "recall", "ndcg")  # in the first table
 COUNTS = ("links", "queries", "sampled_queries", "pairs", "observed")  # alike for all rows
 BESIDE = {"features only": "features_only", "popularity": "popularity"}  # rows, and their results
 SHORT = {
-    "roc_auc": "ROC AUC",
-    "average_precision": "avg. precision",
+    "roc_auc": "AUC",
+    "average_precision": "AP",
     "ndcg": "nDCG",
     "poisson_deviance": "deviance",
     "expected_over_observed": "exp. / obs.",
@@ -50,8 +52,12 @@ SHORT = {
 
 
 def scores(results: Mapping[str, Any] | None, pairs: Sequence[PairData]) -> Section:
-    """Return the section with the scores of held-out links."""
-    title = "Evaluation"
+    """Return the section with the scores of held-out links.
+
+    The first table has how well links are ranked, and is narrow enough for a phone; the second one
+    has all other numbers.
+    """
+    title = "Scores"
     if not results or not results.get("pairs"):
         return skipped_section("evaluation", title, "there are no held-out links")
     by_pair, total = results["pairs"], results.get("overall")
@@ -59,8 +65,8 @@ def scores(results: Mapping[str, Any] | None, pairs: Sequence[PairData]) -> Sect
     columns.sort(key=_order)
     pair_names = {",".join(part.pair): pair_name(part.pair) for part in pairs}
 
-    def row(name: str, values: Mapping[str, Any]) -> list[str]:
-        return [name, *(escape_html(_value(c, values[c])) if c in values else "–" for c in columns)]
+    main = [name for name in columns if name.partition("@")[0] in MAIN]
+    others = [name for name in columns if name not in main]
 
     beside = {title: results[key] for title, key in BESIDE.items() if results.get(key)}
     lines = [
@@ -70,21 +76,14 @@ def scores(results: Mapping[str, Any] | None, pairs: Sequence[PairData]) -> Sect
     if total and len(by_pair) > 1:
         rivals = {title: part.get("overall") for title, part in beside.items()}
         lines.append(("total", "overall", total, rivals))
-    rows, row_classes = [], []
-    for row_class, name, values, rivals in lines:
-        rows.append(row(name, values))
-        row_classes.append(row_class)
-        for rival_name, rival in rivals.items():
-            if rival:
-                rows.append(row(rival_name, {c: v for c, v in rival.items() if c not in COUNTS}))
-                row_classes.append("rival")
+    tables = "".join(
+        f'<div class="card">{_table(lines, part)}</div>' for part in (main, others) if part
+    )
     explained = "".join(
         f"<dt>{escape_html(_short(name))}</dt><dd>{_explanation(name)}</dd>"
         for name in columns
         if _explanation(name)
     )
-    head = ["view pair", *(escape_html(_short(name)) for name in columns)]
-    body = table(head, rows, row_classes=row_classes)
     lead = "Held-out links, compared with all pairs without a training link."
     for part in beside.values():
         if part["pairs"]:
@@ -96,8 +95,29 @@ def scores(results: Mapping[str, Any] | None, pairs: Sequence[PairData]) -> Sect
         "evaluation",
         title,
         lead,
-        f'{warnings}<div class="card">{body}</div><dl class="explained">{explained}</dl>',
+        f'{warnings}{tables}<dl class="explained">{explained}</dl>',
     )
+
+
+def _table(
+    lines: Sequence[tuple[str, str, Mapping[str, Any], Mapping[str, Any]]], columns: Sequence[str]
+) -> str:
+    """Return a table of some metrics; the lines are (row class, name, values, rivals)."""
+
+    def row(name: str, values: Mapping[str, Any]) -> list[str]:
+        return [name, *(escape_html(_value(c, values[c])) if c in values else "–" for c in columns)]
+
+    rows, row_classes = [], []
+    for row_class, name, values, rivals in lines:
+        rows.append(row(name, values))
+        row_classes.append(row_class)
+        for rival_name, rival in rivals.items():
+            shown = {c: v for c, v in (rival or {}).items() if c in columns and c not in COUNTS}
+            if shown:
+                rows.append(row(rival_name, shown))
+                row_classes.append("rival")
+    head = ["view pair", *(escape_html(_short(name)) for name in columns)]
+    return table(head, rows, row_classes=row_classes)
 
 
 def _rivals(beside: Mapping[str, Any], pair: str) -> dict[str, Any]:

@@ -30,11 +30,13 @@ def space(model: PMvGE, seed: int) -> Section:
         }
         for coloring in drawn.colorings
     ]
-    choices = ["view", *(user_text(coloring.name, 30) for coloring in drawn.colorings)]
-    pressed = ["true", *["false"] * len(colorings)]
+    # The first label is the first colour; without labels it is the view.
+    choices = {index: user_text(part.name, 30) for index, part in enumerate(drawn.colorings)}
+    first = 0 if choices else -1
     switch = "".join(
-        f'<button type="button" data-coloring="{index}" aria-pressed="{state}">{name}</button>'
-        for index, (name, state) in enumerate(zip(choices, pressed, strict=True), -1)
+        f'<button type="button" data-coloring="{index}" '
+        f'aria-pressed="{str(index == first).lower()}">{name}</button>'
+        for index, name in {**choices, -1: "view"}.items()
     )
     views = "".join(
         f'<button type="button" data-view="{index}" aria-pressed="true">'
@@ -64,6 +66,8 @@ def space(model: PMvGE, seed: int) -> Section:
     map_ = figure(
         "map", figures.space_map(drawn, model.ids_, labels, model.names_), title, above=controls
     )
+    if colorings:
+        map_ = map_.replace('class="figure"', 'class="figure by-label"', 1)
     content = f'<script type="application/json" id="colorings">{script_json(colorings)}</script>'
     return Section("space", title, lead, f'<div class="card">{map_}</div>{content}', "Map")
 
@@ -90,7 +94,8 @@ def _label_legend(index: int, coloring: Coloring) -> str:
         for code, name in enumerate(coloring.categories)
         if coloring.counts[code]
     )
+    hidden = " hidden" * (index > 0)
     return (
-        f'<div class="label-legend" data-legend="{index}" hidden>'
+        f'<div class="label-legend" data-legend="{index}"{hidden}>'
         f'<span class="name">{user_text(coloring.name, 30)}</span>{buttons}</div>'
     )

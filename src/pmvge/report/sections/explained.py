@@ -1,0 +1,82 @@
+"""The section that explains one prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pmvge.model import Explanation, PMvGE
+from pmvge.pages import (
+    TRAINING,
+    Section,
+    color_of_view,
+    figure,
+    format_number,
+    legend,
+    skipped_section,
+    table,
+    user_text,
+)
+from pmvge.report import figures, retrieval
+from pmvge.report.summary import PairData, display_name
+
+TITLE = "A prediction explained"
+BARS = 8  # features of each entity
+
+
+def explained(model: PMvGE, pairs: Sequence[PairData], seed: int) -> Section:
+    """Return the section on one prediction, a link that is not known yet.
+
+    The pair is one whose partners have names, if there is any, and the entity the one with the most
+    links among a few.
+    """
+    usable = sorted(
+        (part for part in pairs if part.known), key=lambda part: part.pair[1] not in model.names_
+    )
+    if not usable:
+        return skipped_section("explained", TITLE, "no view pair has links")
+    data, rng = usable[0], np.random.default_rng([seed, 6])
+    example = max(retrieval.examples(model, data, 5, rng), key=lambda entry: entry.training)
+    new = [partner for partner in example.partners if partner.status == retrieval.NEW]
+    if not example.partners:  # a view of one entity, linked to itself
+        return skipped_section("explained", TITLE, "no entity has a partner")
+    (a, b), partner = data.pair, (new or example.partners)[0]
+    ids = model.ids_[a][example.position].item(), model.ids_[b][partner.position].item()
+    found = model.explain(a, ids[0], b, ids[1], max_parts=BARS)
+    colors = {view: color_of_view(index) for index, view in enumerate(model.view_names_)}
+    names = [(user_text(view, 40), colors[view]) for view in dict.fromkeys(data.pair)]
+    drawn = figures.explanation_panel(found.parts, colors)
+    chart = figure("explained-chart", drawn, "Parts of the log expected weight")
+    called = [
+        f"<b>{user_text(display_name(model, view, at), 60)}</b>"
+        for view, at in ((a, example.position), (b, partner.position))
+    ]
+    lead = (
+        f"Why {called[0]} and {called[1]} have the expected weight "
+        f"{format_number(found.expected_weight)}. The bars add up to its logarithm, "
+        f"{format_number(found.log_expected_weight)}. Features and effects are compared with an "
+        "average entity without links; the remainder is the error of the numerical integral."
+    )
+    body = (
+        f'<div class="card">{legend([*names, ("both", TRAINING)])}{chart}</div>{_evidence(found)}'
+    )
+    return Section("explained", TITLE, lead, body, "Explained")
+
+
+def _evidence(found: Explanation) -> str:
+    if not found.evidence:
+        return ""
+    rows = [
+        [
+            user_text(entry.name or entry.id, 60),
+            format_number(entry.weight),
+            format_number(entry.similarity),
+        ]
+        for entry in found.evidence
+    ]
+    head = ["known partner", "weight", "cosine with the candidate"]
+    return (
+        "<h3>Known partners like it</h3>"
+        f'<div class="card">{table(head, rows, text_columns=1)}</div>'
+    )
