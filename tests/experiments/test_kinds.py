@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pmvge.errors import InputError
 from pmvge.experiments import Job
 from pmvge.experiments import recipe as recipes
 from pmvge.experiments import weights as weights_module
@@ -17,6 +18,7 @@ from pmvge.experiments.figure2 import unit
 from pmvge.experiments.hierarchy import Hierarchy
 from pmvge.experiments.indefinite import Indefinite
 from pmvge.experiments.outliers import PAIR, Outliers
+from pmvge.experiments.poisson_factors import LogInner, poisson_factors
 from pmvge.experiments.weights import HeldOutWeights, expected_held_out
 from pmvge.graph import MultiViewGraph
 from pmvge.likelihoods import build_family
@@ -129,7 +131,12 @@ def test_families_are_compared_on_held_out_links(monkeypatch):
     graph = MultiViewGraph({"a": 60, "b": 50}, {("a", "b"): W})
     monkeypatch.setitem(weights_module.LOADERS, "lastfm", ("lastfm", lambda folder: graph))
     experiment = small(
-        HeldOutWeights, "lastfm-counts", dimensions=[2], learning_rates=[0.01], max_steps=150
+        HeldOutWeights,
+        "lastfm-counts",
+        dimensions=[2],
+        learning_rates=[0.01],
+        max_steps=150,
+        rival="",
     )
     results = {job: experiment.run(job) for job in experiment.jobs()}
     score = {job.row: result.get("held_out_score") for job, result in results.items()}
@@ -142,6 +149,31 @@ def test_families_are_compared_on_held_out_links(monkeypatch):
     assert [goal.met for goal in summary.goals][:2] == [True, True]
     assert len(experiment.data_digest()) == 64
     json.dumps(list(results.values()))
+
+
+def test_a_missing_rival_is_named(monkeypatch):
+    graph = MultiViewGraph({"a": 3, "b": 2}, {("a", "b"): np.ones((3, 2))})
+    monkeypatch.setitem(weights_module.LOADERS, "lastfm", ("lastfm", lambda folder: graph))
+    experiment = small(HeldOutWeights, "lastfm-counts", rival="no_such_library")
+    with pytest.raises(InputError, match="needs 'no_such_library'"):
+        experiment.check()
+
+
+def test_hierarchical_poisson_factors_recover_expected_weights(monkeypatch):
+    pytest.importorskip("hpfrec", reason="needs hpfrec, of the extra bench")
+    rng = np.random.default_rng(0)
+    mu = rng.gamma(0.5, 1, (60, 3)) @ rng.gamma(0.5, 1, (50, 3)).T
+    graph = MultiViewGraph({"a": 60, "b": 50}, {("a", "b"): rng.poisson(mu).astype(float)})
+    Y, Z = poisson_factors(graph.links["a", "b"], 3, 0)
+    assert np.corrcoef((Y @ Z.T).ravel(), mu.ravel())[0, 1] > 0.9
+    g = LogInner().outer_array(Y @ Z.T)
+    np.testing.assert_allclose(np.exp(g), np.maximum(Y @ Z.T, 1e-38), rtol=1e-5)
+    monkeypatch.setitem(weights_module.LOADERS, "lastfm", ("lastfm", lambda folder: graph))
+    experiment = small(HeldOutWeights, "lastfm-counts", families=[], dimensions=[2, 3])
+    results = {job: experiment.run(job) for job in experiment.jobs()}
+    scores = {job.row: result["roc_auc"] for job, result in results.items()}
+    assert scores["hpfrec"] > 0.7
+    assert [row[0] for row in experiment.summarize(results).tables[0].rows] == list(scores)
 
 
 # -- outliers -----------------------------------------------------------------------------------

@@ -45,7 +45,10 @@ def test_tuned_settings_match_the_recipe():
             assert set(recipe.tuned) == {e.label for e in recipe.methods if e.search}
         for label, found in recipe.tuned.items():
             search = recipe.entry(label).search
-            shared = recipe.experiment == "recommender"  # all repetitions share their settings
+            shared = recipe.experiment in (
+                "recommender",
+                "bipartite",
+            )  # all repetitions share their settings
             assert len(found) == (1 if shared else recipe.repetitions)
             for settings in found:
                 assert set(settings) == set(search)

@@ -50,14 +50,13 @@ def train(
         weight_decay=weight_decay,
         clip_norm=10.0,
     )
-    with training_progress(progress) as bar:
-        return Trainer(
-            network,
-            lambda batch: Loss(loss(batch), {}),
-            BatchStream(batches, np.random.default_rng(0)),  # a generator that is not used
-            plan,
-            progress=bar,
-        ).run()
+    return Trainer(
+        network,
+        lambda batch: Loss(loss(batch), {}),
+        BatchStream(batches, np.random.default_rng(0)),  # a generator that is not used
+        plan,
+        callbacks=training_progress(progress),
+    ).run()
 
 
 def seeded(seed: int) -> AbstractContextManager[None]:

@@ -16,7 +16,7 @@ from pmvge.baselines.negatives import LinkSampler, NegativeSamples
 from pmvge.checks import one_of
 from pmvge.errors import DivergedError
 from pmvge.graph import MultiViewGraph
-from pmvge.training import Constant, training_progress
+from pmvge.training import Callbacks, Constant, training_progress
 
 MAX_REPEATS = 16  # steps of one row that are added in a batch: those of a hub would overshoot
 
@@ -107,7 +107,7 @@ class LINE(Baseline):
         start = rng.uniform(-0.5, 0.5, (flat.W.shape[0], K)) / K
         Y = torch.from_numpy(start.astype(np.float32))
         C = torch.zeros_like(Y) if second else Y
-        with single_thread(), training_progress(self.progress) as bar:
+        with single_thread(), Callbacks(training_progress(self.progress)) as bar:
             bar.start(0, Constant(self.max_steps))
             started = time.perf_counter()
             for step in range(self.max_steps):

@@ -1,6 +1,7 @@
 """Data sets: their registry, downloads and loaders."""
 
 from pmvge.datasets.awa import PARTS, Attributes, load_attributes, load_images
+from pmvge.datasets.bipartite import FOLDS, Bipartite, load_bipartite
 from pmvge.datasets.cora import Cora, load_cora
 from pmvge.datasets.digits import NAMES, Digits, load_digits
 from pmvge.datasets.downloads import data_folder, download
@@ -13,10 +14,12 @@ from pmvge.datasets.wordnet import load_wordnet
 
 __all__ = [
     "DATASETS",
+    "FOLDS",
     "NAMES",
     "PARTS",
     "Archive",
     "Attributes",
+    "Bipartite",
     "Cora",
     "Dataset",
     "Digits",
@@ -24,6 +27,7 @@ __all__ = [
     "data_folder",
     "download",
     "load_attributes",
+    "load_bipartite",
     "load_cora",
     "load_digits",
     "load_images",

@@ -233,6 +233,25 @@ class Comparison(Experiment):
         return [percent(result, metric) for job, result in results.items() if job.row == label]
 
 
+class SearchedOnce(Comparison):
+    """A comparison whose searches use splits that are not reported.
+
+    Settings do not depend on the repetition: those of repetition 0 are used for all.
+    """
+
+    def choose(self, entry: Entry, repetition: int) -> tuple[dict[str, Any], list[Any]]:
+        """Return the settings to use, the same for all repetitions, and the trials."""
+        return super().choose(entry, 0)
+
+    def fingerprint(self, job: Job) -> str:
+        """Return the fingerprint, which depends on the settings of the job's own method only."""
+        return super().fingerprint(Job(job.row, "0"))
+
+    def chosen_settings(self, results: Mapping[Job, Result]) -> dict[str, list[dict[str, Any]]]:
+        """Return the settings found by searches, once for each row of jobs."""
+        return {label: rows[:1] for label, rows in super().chosen_settings(results).items()}
+
+
 def unit(Y: Array) -> Array:
     """Return rows scaled to length 1; rows of zeros stay zero."""
     return np.asarray(Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-12))

@@ -164,3 +164,14 @@ def _check(
     for key in needed:
         if key not in content:
             raise InputError(f"{where}: expected the key {key!r}, got {short(list(content))}")
+
+
+def model_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of PMvGE from settings of a recipe.
+
+    TOML has no null: recipes write None as "none", which is also the name of no effects.
+    """
+    values = {name: None if value == "none" else value for name, value in settings.items()}
+    if "effects" in values:
+        values["effects"] = values["effects"] or "none"
+    return values

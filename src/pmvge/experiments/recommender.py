@@ -20,7 +20,7 @@ from pmvge.datasets import load_lastfm, load_lastfm_split, load_movielens
 from pmvge.errors import choose
 from pmvge.evaluation import evaluate_links, link_auc, link_average_precision, ndcg_by_query
 from pmvge.experiments.base import Goal, Job, Result, Summary, Table
-from pmvge.experiments.comparison import Comparison, Metric, Part, Score, percent, spread
+from pmvge.experiments.comparison import Metric, Part, Score, SearchedOnce, percent, spread
 from pmvge.experiments.paired import BY_QUERY, Difference, paired_difference
 from pmvge.experiments.recipe import Entry, Recipe
 from pmvge.experiments.recommender_methods import Recommender, check_libraries, make_recommender
@@ -58,7 +58,7 @@ class Row(NamedTuple):
     problem: str
 
 
-class Recommendation(Comparison):
+class Recommendation(SearchedOnce):
     """Ranking of held-out links, with one row of jobs for each method and problem."""
 
     options: ClassVar[Mapping[str, Any]] = {
@@ -179,20 +179,6 @@ class Recommendation(Comparison):
         if REFIT in wanted and part == "test":
             metrics[REFIT] = evaluate_refit(make_recommender(entry.method, settings), split, seed)
         return Score(metrics, seconds, {BY_QUERY: by_query} if by_query else {})
-
-    # Settings do not depend on the repetition: those of repetition 0 are used for all.
-
-    def choose(self, entry: Entry, repetition: int) -> tuple[dict[str, Any], list[Any]]:
-        """Return the settings to use, the same for all repetitions, and the trials."""
-        return super().choose(entry, 0)
-
-    def fingerprint(self, job: Job) -> str:
-        """Return the fingerprint, which depends on the settings of the job's own method only."""
-        return super().fingerprint(Job(job.row, "0"))
-
-    def chosen_settings(self, results: Mapping[Job, Result]) -> dict[str, list[dict[str, Any]]]:
-        """Return the settings found by searches, once for each method and problem."""
-        return {label: rows[:1] for label, rows in super().chosen_settings(results).items()}
 
     # -- tables -----------------------------------------------------------------------------
 

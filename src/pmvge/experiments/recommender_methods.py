@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from pmvge.errors import InputError, choose
 from pmvge.evaluation import Popularity
+from pmvge.experiments.recipe import model_settings
 from pmvge.graph import Features, MultiViewGraph, Pair
 from pmvge.model import PMvGE
 
@@ -175,13 +176,10 @@ class Ours(Recommender):
     """PMvGE. ``features=False`` leaves out the features of both views."""
 
     def __init__(self, *, features: bool = True, **settings: Any) -> None:
-        # TOML has no null: recipes write None as "none", which is also the name of no effects.
-        effects = settings.pop("effects", "auto") or "none"
-        values = {name: None if value == "none" else value for name, value in settings.items()}
-        super().__init__(**values, effects=effects)
+        super().__init__(**model_settings({"effects": "auto", **settings}))
         self._features = features
         self.new_queries = self.new_candidates = features
-        self.first_links = effects in ("auto", "vector")
+        self.first_links = self.settings["effects"] in ("auto", "vector")
 
     def fit(self, graph: MultiViewGraph, pair: Pair, seed: int) -> None:
         """Fit a model."""

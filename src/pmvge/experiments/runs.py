@@ -26,6 +26,7 @@ import torch
 from pmvge.errors import choose
 from pmvge.experiments.attributes import AttributeRanking
 from pmvge.experiments.base import Experiment, Job, Result
+from pmvge.experiments.bipartite import BipartiteLinks
 from pmvge.experiments.cdmca import WeakSignals
 from pmvge.experiments.citation import Citation
 from pmvge.experiments.classifier import Classifier
@@ -56,13 +57,14 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
     "indefinite": Indefinite,
     "weights": HeldOutWeights,
     "outliers": Outliers,
+    "bipartite": BipartiteLinks,
 }
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # In the order of the paper.
 ORDER = (
     "cora-a", "cora-b", "cora-ablation", "awa-a", "awa-b", "awa-sim", "locality",
     "figure2", "consistency", "cdmca", "sbm", "classifier", "movielens", "lastfm",
-    "wordnet", "indefinite", "lastfm-counts", "side-effects", "outliers",
+    "wordnet", "indefinite", "lastfm-counts", "side-effects", "outliers", "bipartite",
 )  # fmt: skip
 LIBRARIES = (
     "pmvge",

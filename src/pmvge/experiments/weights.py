@@ -12,6 +12,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,10 +20,11 @@ import numpy as np
 import torch
 
 from pmvge.datasets import load_lastfm, load_side_effects
-from pmvge.errors import choose
+from pmvge.errors import InputError, choose
 from pmvge.evaluation import HeldOutShare, Popularity, evaluate_links
 from pmvge.experiments.base import Experiment, Goal, Job, Result, Summary, Table
 from pmvge.experiments.paper_model import paper_model
+from pmvge.experiments.poisson_factors import LogInner, poisson_factors
 from pmvge.graph import Links, MultiViewGraph, Pair
 from pmvge.likelihoods import POISSON, Family
 from pmvge.similarities import INNER, Similarity
@@ -48,6 +50,7 @@ class HeldOutWeights(Experiment):
         "data": "lastfm",
         "families": ["poisson", "negative_binomial", "beta"],
         "baseline": "popularity",  # or "mean per effect"
+        "rival": "",  # or "hpfrec", with the same dimensions
         "share": 0.1,  # s
         "dimensions": [8, 32],
         "learning_rates": [0.005, 0.02],
@@ -61,7 +64,7 @@ class HeldOutWeights(Experiment):
         return [
             Job(row, str(split))
             for split in range(self.recipe.repetitions)
-            for row in (self.settings["baseline"], *self.settings["families"])
+            for row in (self.settings["baseline"], *self._rivals(), *self.settings["families"])
         ]
 
     def data_digest(self) -> str:
@@ -70,9 +73,19 @@ class HeldOutWeights(Experiment):
         arrays = (links.rows, links.cols, links.weights)
         return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
 
+    def _rivals(self) -> list[str]:
+        return [self.settings["rival"]] if self.settings["rival"] else []
+
     def check(self) -> None:
-        """Raise InputError if data are missing."""
+        """Raise InputError if data or libraries are missing."""
         self._load()
+        for name in self._rivals():
+            try:
+                import_module(name)
+            except ImportError as error:
+                raise InputError(
+                    f"recipe {self.recipe.name!r} needs {name!r}: install it with pip"
+                ) from error
 
     def _load(self) -> MultiViewGraph:
         choose("data", self.settings["data"], LOADERS, f"recipe {self.recipe.name!r}")
@@ -84,6 +97,8 @@ class HeldOutWeights(Experiment):
         graph, split = self._load(), int(job.column)
         if job.row == self.settings["baseline"]:
             return self._baseline(graph, split)
+        if job.row in self._rivals():
+            return self._factorize(graph, split)
         trials: dict[tuple[int, float], float] = {}
         for K in self.settings["dimensions"]:
             for rate in self.settings["learning_rates"]:
@@ -139,6 +154,21 @@ class HeldOutWeights(Experiment):
             Y, Y_other, kept.links[pair], held.links[pair], log_alpha, POISSON, pair
         )
 
+    def _factorize(self, graph: MultiViewGraph, split: int) -> dict[str, float]:
+        """Return the scores of hierarchical Poisson factorisation, with the best dimension."""
+        (pair,) = graph.links
+
+        def fit(K: int, number: int) -> dict[str, float]:
+            kept, held = self._hold_out(graph, number)
+            Y, Y_other = poisson_factors(kept.links[pair], K, number)
+            known, out = kept.links[pair], held.links[pair]
+            return self._scores(Y, Y_other, known, out, 0.0, POISSON, pair, LogInner())
+
+        trials = {K: fit(K, 100 + split)["held_out_score"] for K in self.settings["dimensions"]}
+        best = max(trials, key=lambda K: trials[K])
+        started = time.perf_counter()
+        return {**fit(best, split), "seconds": time.perf_counter() - started}
+
     def _hold_out(self, graph: MultiViewGraph, split: int) -> tuple[MultiViewGraph, MultiViewGraph]:
         """Hold out each link whole with probability s."""
         (pair,) = graph.links
@@ -156,6 +186,7 @@ class HeldOutWeights(Experiment):
         log_alpha: float,
         family: Family,
         pair: Pair,
+        similarity: Similarity = INNER,
     ) -> dict[str, float]:
         share = HeldOutShare(self.settings["share"], in_alpha=False)
         own = family.for_pair(*pair)
@@ -165,12 +196,15 @@ class HeldOutWeights(Experiment):
             held,
             log_alpha=log_alpha,
             known=known,
+            similarity=similarity,
             family=own,
             pair=pair,
             **share.arguments(log_alpha),
         )
         log_alpha_all = share.arguments(log_alpha)["log_alpha_all"]
-        expected = expected_held_out(Y, Y_other, known, log_alpha_all, share.share, own, pair)
+        expected = expected_held_out(
+            Y, Y_other, known, log_alpha_all, share.share, own, pair, similarity
+        )
         scores = {name: float(found[name]) for name in METRICS if name in found}
         return {**scores, "ratio": expected / held.total}
 
@@ -211,22 +245,21 @@ class HeldOutWeights(Experiment):
             for row, fits in by_row.items()
             if all("held_out_score" in fit for fit in fits)
         }
-        families = [row for row in scores if row != self.settings["baseline"]]
+        families = [row for row in scores if row in self.settings["families"]]
         if not families:
             return []
         best = max(families, key=lambda row: float(np.mean(scores[row])))
         mean = float(np.mean(scores[best]))
-        baseline = scores.get(self.settings["baseline"])
-        goals = []
-        if baseline is not None:
-            goals.append(
-                Goal(
-                    f"best family ({best}) against {self.settings['baseline']}",
-                    "better on every split",
-                    f"{mean:.3f} against {np.mean(baseline):.3f}",
-                    all(a > b for a, b in zip(scores[best], baseline, strict=True)),
-                )
+        goals = [
+            Goal(
+                f"best family ({best}) against {row}",
+                "better on every split",
+                f"{mean:.3f} against {np.mean(scores[row]):.3f}",
+                all(a > b for a, b in zip(scores[best], scores[row], strict=True)),
             )
+            for row in (self.settings["baseline"], *self._rivals())
+            if row in scores
+        ]
         if "negative_binomial" in scores and "poisson" in scores:
             ours, other = scores["negative_binomial"], scores["poisson"]
             goals.append(
