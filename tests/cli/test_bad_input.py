@@ -55,7 +55,7 @@ def test_a_missing_project(refused, tmp_path, monkeypatch):
 
 def test_a_missing_folder_or_one_without_tables(refused, tmp_path):
     assert refused("init", tmp_path / "gone") == f"{tmp_path / 'gone'}: no such folder"
-    assert "expected CSV, Parquet or database files" in refused("init", tmp_path)
+    assert "NumPy or database files" in refused("init", tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

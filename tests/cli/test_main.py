@@ -89,7 +89,7 @@ def test_a_user_error_is_one_line_and_exit_code_2(shell, tmp_path):
     done = shell("search", tmp_path, "--view", "a", "--among", "b")
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr == "pmvge: pass exactly one of --id and --rows\n"
+    assert done.stderr == "pmvge: pass exactly one of --id, --rows and --all\n"
 
 
 @pytest.mark.parametrize("position", [0, 1, 2])

@@ -18,13 +18,17 @@ from pmvge.cli.commands import datasets
 from pmvge.cli.commands.demo import demo
 from pmvge.cli.commands.embed import embed
 from pmvge.cli.commands.evaluate import evaluate
+from pmvge.cli.commands.explain import explain
+from pmvge.cli.commands.export import export
 from pmvge.cli.commands.fit import fit
+from pmvge.cli.commands.index import index
 from pmvge.cli.commands.init import init
 from pmvge.cli.commands.inspect import inspect
 from pmvge.cli.commands.methods import methods
 from pmvge.cli.commands.report import report
 from pmvge.cli.commands.reproduce import reproduce
 from pmvge.cli.commands.search import search
+from pmvge.cli.commands.serve import serve
 from pmvge.cli.commands.split import split
 from pmvge.cli.commands.tune import tune
 from pmvge.cli.commands.update import update
@@ -53,9 +57,13 @@ for command in (
     tune,
     embed,
     search,
+    index,
+    explain,
+    serve,
     evaluate,
     inspect,
     report,
+    export,
     methods,
     reproduce,
     demo,

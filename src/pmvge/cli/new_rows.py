@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow
 from pyarrow import parquet
 
 from pmvge.cli.first_links import FirstLinks
-from pmvge.graph import Ids
-from pmvge.model import PMvGE
+from pmvge.errors import InputError, short
+from pmvge.model import Chunk, PMvGE
 from pmvge.progress import ProgressBar
 from pmvge.search import Embeddings
 from pmvge.tables import Notes, read_rows
-
-
-class Chunk(NamedTuple):
-    """Some rows of a table."""
-
-    ids: Ids  # of the rows, or their numbers if the table has no id column
-    X: Any  # features; None in a view without
-    given_ids: Ids | None  # None if the table has no id column
-    links: dict[str, Any] | None  # first links, as PMvGE.fold_in takes them
 
 
 def read_chunks(
@@ -41,6 +32,31 @@ def read_chunks(
             notes["rows", "linked"] += int(first.linked[start:stop].sum())
         yield Chunk(ids, X, given, None if first is None else first.of_rows(start, stop))
         start = stop
+
+
+def find_entity(
+    model: PMvGE, view: str, text: str, table: str | None, notes: Notes
+) -> tuple[Any, Any]:
+    """Return an entity, and its features or None, as ``PMvGE.explain`` takes them.
+
+    The text is an id or a name of the training, or, with a table, the id or number of its row.
+    ``notes`` gets the columns that the table does not have. Raise InputError if nothing matches.
+    """
+    if table is None:
+        try:
+            return model.find(view, text)[0].item(), None
+        except InputError as error:
+            raise InputError(f"{error}; pass the table of a new entity by --rows") from None
+    counted: Notes = Notes()  # of all rows, of which one is used
+    for chunk in read_chunks(model, view, table, counted):
+        at = np.flatnonzero(chunk.ids.astype(str) == text)[:1]
+        if not len(at):
+            continue
+        known = chunk.given_ids is not None and bool(model.is_known(view, chunk.ids[at])[0])
+        row = None if chunk.X is None else chunk.X[at]
+        notes.update({key: 1 for key in counted if key[1].startswith("absent")})
+        return (chunk.ids[at[0]].item(), row) if known or row is None else (row, None)
+    raise InputError(f"{table}: expected a row with the id {short(text)}, got none")
 
 
 def embed_table(
@@ -72,36 +88,3 @@ def count_rows(table: str) -> int | None:
             return int(parquet.read_metadata(file).num_rows)
     except (OSError, ValueError, pyarrow.ArrowException):
         return None
-
-
-def describe_values(view: str, notes: Notes) -> list[str]:
-    """Return notes on known and new rows, and on values that were missing or not in training."""
-    lines = []
-    absent = {column: kind for column, kind in notes if kind.startswith("absent")}
-    for column, kind in absent.items():
-        near = kind.partition(", like ")[2]
-        lines.append(
-            f"view {view}: no column {column!r}: all its values count as missing and are filled in"
-            + (f"; did you mean {near}?" if near else "")
-        )
-    for (column, kind), count in notes.items():
-        if kind in ("known", "new", "linked") or column in absent:
-            continue
-        if count and kind == "invalid":
-            lines.append(
-                f"view {view}: {count:,} values of {column!r} are not of its kind: missing"
-            )
-        elif count and kind == "missing":
-            lines.append(f"view {view}: {count:,} values of {column!r} are missing: filled in")
-        elif count and kind == "numbered":
-            lines.append(f"view {view}: no column {column!r}: rows are numbered from 0")
-        elif count:
-            lines.append(
-                f"view {view}: {count:,} values of {column!r} were not seen in training: treated "
-                "as none of the known values"
-            )
-    if ("rows", "known") in notes:
-        rows = f"{notes['rows', 'known']:,} known from training, {notes['rows', 'new']:,} new"
-        first = f", {notes['rows', 'linked']:,} of them with first links"
-        lines.append(f"view {view}: {rows}{first if ('rows', 'linked') in notes else ''}")
-    return lines

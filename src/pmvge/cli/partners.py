@@ -1,17 +1,17 @@
-"""The best partners of the entities that ``pmvge search`` is asked for."""
+"""The entities that ``pmvge search`` is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
+from pathlib import Path
 
-from scipy import sparse
+import numpy as np
 
 from pmvge.cli.first_links import FirstLinks
-from pmvge.cli.new_rows import Chunk, read_chunks
-from pmvge.errors import InputError
-from pmvge.graph import find_ids
-from pmvge.model import PMvGE
+from pmvge.cli.new_rows import read_chunks
+from pmvge.errors import InputError, one_line
+from pmvge.graph import Ids
+from pmvge.model import Chunk, PMvGE
 from pmvge.tables import Notes
 
 
@@ -38,77 +38,19 @@ def queries(
         yield from read_chunks(model, view, table, notes, first)
 
 
-def best_partners(
-    model: PMvGE,
-    chunk: Chunk,
-    *,
-    view: str,
-    among: str,
-    k: int,
-    by: str,
-    exclude_known: bool,
-    show: Sequence[str] = (),
-) -> list[dict[str, Any]]:
-    """Return for each entity its id and its best ``k`` partners, with scores, best first.
+def read_ids(model: PMvGE, view: str, flag: str, path: Path) -> Ids:
+    """Return the ids in a text file, one in each line, with the type of the view's ids.
 
-    Entities of views with names have their name, and partners the columns in ``show``.
-
-    An entity is not a partner of itself. With ``exclude_known``, partners that are linked to it in
-    training, or by its first links, are left out. "known" says whether a partner is; None if the
-    model has no links.
+    Raise InputError if the file cannot be read, or if a line is no integer where ids are integers.
     """
-    ids = chunk.ids
-    partners, scores = model.search(
-        view,
-        chunk.X,
-        ids=chunk.given_ids,
-        links=chunk.links,
-        among=among,
-        k=k,
-        by="similarity" if by == "similarity" else "intensity",
-        exclude="known" if exclude_known else "self",
-    )
-    key = "similarity" if by == "similarity" else "expected_weight"
-    linked = None if model.links_ is None else _linked(model, view, chunk, among)
-    at = find_ids(model.ids_[among], partners.ravel()).reshape(partners.shape)
-    own = find_ids(model.ids_[view], ids) if chunk.given_ids is not None else [-1] * len(ids)
-    texts = {**model.columns_.get(among, {}), **model.labels_.get(among, {})}
-    return [
-        {
-            "id": ids[row].item(),
-            **_name(model, view, own[row]),
-            "partners": [
-                {
-                    "id": partner.item(),
-                    **_name(model, among, position),
-                    **({"columns": {c: str(texts[c][position]) for c in show}} if show else {}),
-                    key: float(score),
-                    "known": None if linked is None else bool(linked[row, position]),
-                }
-                for partner, score, position in zip(
-                    partners[row], scores[row], at[row], strict=True
-                )
-                if position >= 0
-            ],
-        }
-        for row in range(len(ids))
-    ]
-
-
-def _name(model: PMvGE, view: str, position: int) -> dict[str, str]:
-    """Return the name of a training entity; nothing for new entities and views without names."""
-    names = model.names_.get(view)
-    return {} if names is None or position < 0 else {"name": str(names[position])}
-
-
-def _linked(model: PMvGE, view: str, chunk: Chunk, among: str) -> sparse.csr_array:
-    """Return the weights of known links and of first links, (entities, entities of ``among``)."""
-    shape = (len(chunk.ids), len(model.ids_[among]))
-    linked = sparse.csr_array(shape)
-    if chunk.given_ids is not None:
-        linked = model.known_links(view, chunk.given_ids, among=among)
-    if chunk.links and among in chunk.links:
-        rows, partners, weights = chunk.links[among]
-        columns = find_ids(model.ids_[among], partners)
-        linked = sparse.csr_array(linked + sparse.csr_array((weights, (rows, columns)), shape))
-    return linked
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{flag}: {path} cannot be read: {one_line(error)}") from error
+    texts = np.array([line for line in lines if line], dtype=str)
+    if model.ids_[view].dtype.kind == "U":
+        return texts
+    try:
+        return texts.astype(np.int64)
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"{flag}: {path}: expected integer ids: {one_line(error)}") from error

@@ -78,8 +78,11 @@ def _parse_view(text: str) -> tuple[str, ViewTable]:
     name, _, source = text.partition("=")
     if not source:
         return name, ViewTable()
-    file, options = _parse_options("--view", source, ("id", "name"))
-    return name, ViewTable(file, options.get("id"), name=options.get("name"))
+    file, options = _parse_options("--view", source, ("id", "name", "normalize_ids"))
+    normalize = choose("normalize_ids", options.get("normalize_ids", "false"), ("true", "false"))
+    return name, ViewTable(
+        file, options.get("id"), name=options.get("name"), normalize_ids=normalize == "true"
+    )
 
 
 def _parse_links(text: str) -> tuple[tuple[str, str], LinkTable]:

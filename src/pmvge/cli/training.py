@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from pmvge.distributed import is_first
 from pmvge.errors import CheckpointMismatch, InputError
 from pmvge.model import PMvGE
 from pmvge.tables import Tables
+from pmvge.training import Callback
 
 
 def check_fraction(validation: float | None) -> None:
@@ -34,6 +35,7 @@ def train(
     resume: bool,
     sharded: bool,
     calibrate: float | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> PMvGE:
     """Return a model that is fitted to tables, with the texts of the tables."""
     folder = checkpoint_folder(settings)
@@ -42,7 +44,12 @@ def train(
     model = PMvGE(**settings)
     try:
         model.fit(
-            tables.graph, hold_out=hold_out, calibrate=calibrate, resume=resume, sharded=sharded
+            tables.graph,
+            hold_out=hold_out,
+            calibrate=calibrate,
+            resume=resume,
+            sharded=sharded,
+            callbacks=callbacks,
         )
     except CheckpointMismatch as error:
         raise InputError(

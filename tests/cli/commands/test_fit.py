@@ -216,7 +216,7 @@ def test_a_fit_replaces_another_and_removes_its_files(run, tables, own_model):
     fitted(run, own_model, tables / "pmvge.toml", "--set", "random_state=5")
     after = {path.name for path in own_model.iterdir()}
     same = {name for name in after & before if not name.startswith("columns-")}  # by content
-    assert same == {"model.json", "notes.txt"}
+    assert same == {"model.json", "model_card.md", "notes.txt"}
     assert any(name.startswith("labels-") for name in before)
     assert not any(name.startswith(("labels-", ".")) for name in after)
     assert "checkpoint" not in after
@@ -470,8 +470,13 @@ def test_a_model_can_be_made_from_the_checkpoint_of_an_interrupted_fit(
 
 
 def test_an_interrupt_after_saving_says_so(run, films, tmp_path, monkeypatch):
+    evaluate, calls = PMvGE.evaluate, []
+
     def interrupted(*arguments, **options):
-        raise KeyboardInterrupt
+        calls.append(arguments)
+        if len(calls) > 1:  # the first is for the model card, before saving
+            raise KeyboardInterrupt
+        return evaluate(*arguments, **options)
 
     monkeypatch.setattr(PMvGE, "evaluate", interrupted)
     printed = run("fit", films / "pmvge.toml", "-o", tmp_path / "m", *QUICK, code=130)

@@ -110,11 +110,12 @@ def test_match_rates_and_notes_are_printed(tables, run):
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("more.jsonl", b'{"a": 1}\n', "JSON is not read"),
-        ("sheet.xlsx", b"PK\x03\x04", "a spreadsheet: export its sheets as CSV"),
+        ("more.jsonl", b'{"a": \n', "cannot be read: "),
+        ("sheet.xlsx", b"PK\x03\x04", "cannot be read: "),
+        ("sheet.xls", b"\xd0\xcf\x11\xe0", "save the workbook as .xlsx"),
         ("all.zip", b"PK\x03\x04", "an archive: unpack it"),
-        ("split.npz", b"PK\x03\x04", "arrays, not a table"),
-        ("picture", b"\x89PNG\r\n\x1a\n\0", "expected a text file, got another format"),
+        ("split.npz", b"PK\x03\x04", "cannot be read: "),
+        ("picture", b"\x89PNG\r\n\x1a\n\0", "expected a CSV file"),
         ("README", b"a,b\nc,d\n", "not a table"),
         ("about", b"These data,\nare free.\n", "not a table: its lines do not have the same"),
     ],

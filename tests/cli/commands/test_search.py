@@ -201,7 +201,7 @@ def test_columns_are_added(run, model, films, read):
         (line,) = [line for line in lines if partner["id"] in line]
         assert line.split("│")[3].strip() == years[partner["id"]]
     with pytest.raises(InputError, match=r"--show: view 'films' has the columns 'title', 'year'"):
-        run(*flags, "--show", "plot")
+        run(*flags, "--show", "budget")
 
 
 def test_near_misses_are_listed(run, model, films, read):
@@ -317,10 +317,10 @@ def test_a_model_that_changes_at_every_read_is_an_error(refused, save_between):
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (("--view", "users"), "pass exactly one of --id and --rows"),
+        (("--view", "users"), "pass exactly one of --id, --rows and --all"),
         (
             ("--view", "users", "--id", "u1", "--rows", "x.csv"),
-            "pass exactly one of --id and --rows",
+            "pass exactly one of --id, --rows and --all",
         ),
         (("--view", "users", "--id", "nobody"), "'nobody' is not among the 100 ids of 'users', su"),
         (("--view", "user", "--id", "u00001"), "unknown view 'user': expected one of 'films', 'g"),

@@ -36,10 +36,11 @@ def embed(
         raise ParameterError(f"-o: expected a name that ends in .parquet, got {str(output)!r}")
     check_writable(output, folder=False)
     from pmvge.cli.first_links import FirstLinks
-    from pmvge.cli.new_rows import count_rows, describe_values, embed_table, with_progress
+    from pmvge.cli.new_rows import count_rows, embed_table, with_progress
     from pmvge.model import PMvGE
     from pmvge.progress import ProgressBar
     from pmvge.search import save_atomically
+    from pmvge.tables import describe_values
 
     loaded = PMvGE.load(model)
     loaded.progress = False  # one bar for all rows

@@ -57,6 +57,12 @@ def fit(
             "--sharded", help="With torchrun: each process reads its share of the link files."
         ),
     ] = False,
+    tensorboard: Annotated[
+        Path | None,
+        typer.Option(
+            "--tensorboard", help="Write loss and validation to this folder, for TensorBoard."
+        ),
+    ] = None,
     strict: Strict = False,
     as_json: AsJson = False,
 ) -> None:
@@ -81,6 +87,7 @@ def fit(
     from pmvge.distributed import is_first, rank_and_size
     from pmvge.likelihoods import advise_families, build_family
     from pmvge.tables import read_tables, share_links, weight_notes
+    from pmvge.training import TensorBoard
 
     first = is_first()  # of several processes, only the first prints and saves
     console = Console(quiet=as_json or not first, highlight=False)
@@ -115,6 +122,7 @@ def fit(
             calibrate=CALIBRATION_SHARE if calibrate else None,
             resume=resume,
             sharded=sharded,
+            callbacks=[] if tensorboard is None else [TensorBoard(tensorboard)],
         )
         if not first:
             return

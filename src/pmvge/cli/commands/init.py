@@ -14,7 +14,10 @@ from pmvge.errors import StorageError
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="The folder with the tables.")] = Path(),
+    folder: Annotated[
+        str,
+        typer.Argument(help="The folder with the tables, or postgresql://HOST/NAME."),
+    ] = ".",
     output: Annotated[
         Path | None,
         typer.Option(
@@ -35,13 +38,14 @@ def init(
 ) -> None:
     """Read the tables in a folder, guess views and links, and write pmvge.toml.
 
-    Reads text files (CSV and others, with a header or without), Parquet files, and DuckDB or SQLite
-    databases. If two readings of the tables are close, it asks on a terminal; elsewhere it stops,
-    and --choose selects one. Check the file that is written, then run pmvge fit.
+    Reads text files (CSV and others, with a header or without), JSON lines, Parquet, Arrow, Excel
+    and NumPy files, and DuckDB, SQLite or PostgreSQL databases. If two readings of the tables are
+    close, it asks on a terminal; elsewhere it stops, and --choose selects one. Check the file that
+    is written, then run pmvge fit.
 
     Example: pmvge init data/
     """
-    path = output or folder / "pmvge.toml"
+    path = output or (Path() if "://" in folder else Path(folder)) / "pmvge.toml"
     if path.exists() and not force:
         raise StorageError(f"{path}: the file exists; pass --force to replace it")
     from pmvge import storage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,7 +11,15 @@ from rich.console import Console
 from rich.table import Table
 
 from pmvge.cli.options import AsJson, FirstLinkTables, FirstPairs, Model
-from pmvge.cli.output import cell, print_json, print_notes, uncalibrated_note, visible
+from pmvge.cli.output import (
+    bold,
+    cell,
+    check_writable,
+    print_json,
+    print_notes,
+    uncalibrated_note,
+    visible,
+)
 from pmvge.errors import InputError, ParameterError, choose
 
 if TYPE_CHECKING:
@@ -31,6 +40,13 @@ def search(
             "--rows", metavar="FILE", help="A table of new entities; ids of the training are known."
         ),
     ] = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Search for all known entities; needs -o.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="A Parquet file for the partners of known entities."),
+    ] = None,
     links: FirstLinkTables = None,
     pair: FirstPairs = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Number of partners to return.")] = 10,
@@ -42,6 +58,20 @@ def search(
     ] = "intensity",
     exclude_known: Annotated[
         bool, typer.Option("--exclude-known", help="Leave out partners that are linked already.")
+    ] = False,
+    allow: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A text file with the ids of all possible partners."),
+    ] = None,
+    deny: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A text file with ids of partners to leave out."),
+    ] = None,
+    min_weight: Annotated[
+        float | None, typer.Option(help="Least expected weight of a partner.", show_default=False)
+    ] = None,
+    approximate: Annotated[
+        bool, typer.Option("--approximate", help="Use the index that `pmvge index` has saved.")
     ] = False,
     show: Annotated[
         str | None,
@@ -61,16 +91,24 @@ def search(
     With first links: add --links first_ratings.csv
 
     With more columns: add --show title,year
+
+    For all users: pmvge search model/ --view users --all --among films -o recommendations.parquet
     """
     choose("ranking", by, ("intensity", "similarity"), "--by")
-    if bool(id_) == bool(rows):
-        raise ParameterError("pass exactly one of --id and --rows")
+    if bool(id_) + bool(rows) + all_ != 1:
+        raise ParameterError("pass exactly one of --id, --rows and --all")
     if links and not rows:
         raise ParameterError("--links: expected new entities in --rows, too")
+    if (all_ and output is None) or (rows and output is not None):
+        raise ParameterError("expected -o with --all, or with --id")
+    if output is not None:
+        if output.suffix != ".parquet":
+            raise ParameterError(f"-o: expected a name that ends in .parquet, got {str(output)!r}")
+        check_writable(output, folder=False)
     from pmvge.cli.first_links import FirstLinks
-    from pmvge.cli.new_rows import describe_values
-    from pmvge.cli.partners import best_partners, queries
-    from pmvge.model import PMvGE
+    from pmvge.cli.partners import queries, read_ids
+    from pmvge.model import PMvGE, best_partners
+    from pmvge.tables import describe_values
 
     loaded = PMvGE.load(model)
     for name in (view, among):
@@ -78,20 +116,33 @@ def search(
     if by == "intensity":
         loaded.log_alpha_of(view, among)
     shown = _columns(loaded, among, show)
+    filters = {
+        "exclude": "known" if exclude_known else "self",
+        "allow": None if allow is None else read_ids(loaded, among, "--allow", allow),
+        "deny": None if deny is None else read_ids(loaded, among, "--deny", deny),
+        "min_weight": min_weight,
+    }
+    if approximate:
+        index = loaded.load_index(model, among, view)
+        print_notes([f"approximate search: recall@10 {index.recall:.3f} when it was built"])
+    else:
+        index = loaded.index(among, among=view)
+    if output is not None:
+        known = None if all_ else loaded.find(view, id_ or [])
+        count = index.search_to(output, ids=known, k=k, by=by, **filters)
+        if as_json:
+            print_json({"output": str(output), "rows": count, "recall": index.recall})
+        else:
+            Console(highlight=False).print(
+                f"{count:,} partners in {bold(output)}, columns id, partner, rank and score",
+                soft_wrap=True,
+            )
+        return
     notes: Counter[tuple[str, str]] = Counter()
     results = []
     first = FirstLinks(loaded, view, rows, links, pair or []) if links and rows else None
     for chunk in queries(loaded, view, id_ or [], rows, notes, first):
-        results += best_partners(
-            loaded,
-            chunk,
-            view=view,
-            among=among,
-            k=k,
-            by=by,
-            exclude_known=exclude_known,
-            show=shown,
-        )
+        results += best_partners(loaded, index, chunk, k=k, by=by, filters=filters, show=shown)
     print_notes([*(first.notes if first else []), *describe_values(view, notes)])
     missing = []
     if by == "intensity" and notes["rows", "new"]:
@@ -116,15 +167,10 @@ def search(
 
 def _columns(model: PMvGE, among: str, show: str | None) -> list[str]:
     """Return the columns of ``--show``; raise InputError for one that the model does not have."""
-    texts = {**model.columns_.get(among, {}), **model.labels_.get(among, {})}
+    from pmvge.model import check_columns
+
     wanted = [column.strip() for column in show.split(",")] if show else []
-    for column in wanted:
-        if column not in texts:
-            listed = ", ".join(map(repr, texts)) or "none"
-            raise InputError(
-                f"--show: view {among!r} has the columns {listed}, got {column!r}; to keep it in "
-                f"the model, add it to labels of [views.{among}] in the project file and fit again"
-            )
+    check_columns(model, among, wanted, "--show")
     return wanted
 
 

@@ -14,7 +14,7 @@ from pmvge.errors import StorageError
 
 
 def split(
-    table: Annotated[str, typer.Argument(help="A link table: CSV, Parquet, or file.db:table.")],
+    table: Annotated[str, typer.Argument(help="A link table: a file, or file.db:table.")],
     fraction: Annotated[float, typer.Option(help="The share to hold out.")] = 0.1,
     time: Annotated[
         str | None,
