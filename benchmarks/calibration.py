@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from defaults import BASE
 from output import RESULTS
 from problems import ColdStart, poisson_links
 
@@ -65,7 +64,7 @@ def measure(model: PMvGE, graph: MultiViewGraph) -> dict[str, Any]:
 def run(strong: bool, nonlinear: bool, seed: int) -> list[dict[str, Any]]:
     """Return one row for each way to calibrate."""
     data = poisson_links(strong=strong, nonlinear=nonlinear, seed=seed)
-    settings = {**BASE, "n_components": 16, "random_state": seed, "progress": False}
+    settings = {"n_components": 16, "random_state": seed, "progress": False}
     problem = f"{'strong' if strong else 'weak'} {'non-linear' if nonlinear else 'linear'}"
     about = {"problem": problem, "seed": seed}
     rng = np.random.default_rng([seed, 10])

@@ -84,6 +84,13 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "input dropout 0.2": {"input_dropout": 0.2},
     "prior 0.3": {"effects_prior": 0.3},
 }
+CHOSEN = {
+    "learning_rate": 2e-3,
+    "dropout": None,
+    "weight_decay": None,
+    "similarity": "auto",
+    "effects": "auto",
+}
 # Combinations of the best of these.
 SLOW = {"learning_rate": 2e-3, "weight_decay": 0.3}
 CANDIDATES |= {
@@ -95,13 +102,10 @@ CANDIDATES |= {
     "slow, tanh": {**SLOW, "activation": "tanh"},
     "slow, patience 8": {**SLOW, "patience": 8},
     "slow, patience 3": {**SLOW, "patience": 3},
-    "chosen": {
-        "learning_rate": 2e-3,
-        "dropout": None,
-        "weight_decay": None,
-        "similarity": "auto",
-        "effects": "auto",
-    },
+    "chosen": CHOSEN,
+    "chosen, patience 3": {**CHOSEN, "patience": 3},
+    "chosen, validation 0.05": {**CHOSEN, "validation_fraction": 0.05},
+    "chosen, linear": {**CHOSEN, "encoder": "linear"},
 }
 SPLITS = range(100, 110)
 
@@ -193,7 +197,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     rows = run(given.minutes, given.splits, given.candidates, given.tasks)
-    print(table(rows))
+    print(table([row for row in rows if row["split"] in SPLITS[: given.splits]]))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ import pandas as pd
 from scipy import sparse
 
 ROOT = Path(__file__).resolve().parents[1]
-GOAL = 120  # seconds
+GOAL = 30  # seconds
 LINKS = 100_000
 
 

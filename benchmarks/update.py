@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from defaults import BASE
 from output import RESULTS
 
 from pmvge import MultiViewGraph, PMvGE
@@ -75,12 +74,12 @@ def timed(action: Callable[[], PMvGE]) -> tuple[PMvGE, float]:
     return model, time.process_time() - started
 
 
-def compare(name: str, split: int, settings: dict[str, Any]) -> dict[str, Any]:
+def compare(name: str, split: int) -> dict[str, Any]:
     """Return AUC and seconds of the old model, of its update, and of a full refit."""
     today, tomorrow, held = PROBLEMS[name](split)
 
     def new() -> PMvGE:
-        return PMvGE(**settings, random_state=split, progress=False)
+        return PMvGE(random_state=split, progress=False)
 
     def auc(model: PMvGE) -> float:
         found = model.evaluate(held)["overall"]
@@ -108,7 +107,7 @@ def main() -> None:
     rows = []
     for name in given.problems:
         for split in given.splits:
-            rows.append(compare(name, split, BASE))
+            rows.append(compare(name, split))
             print(json.dumps(rows[-1]), flush=True)
     if all(split < 100 for split in given.splits):
         (RESULTS / "update.json").write_text(json.dumps(rows, indent=1) + "\n")
