@@ -31,14 +31,15 @@ test-slow: $(DEV)  ## run the long tests: processes, kills, fuzzing, journeys, b
 test-all: $(DEV)  ## run all tests and measure which lines and branches they cover
 	$(BIN)/python tests/measure_coverage.py
 
-fuzz: $(DEV)  ## read 10,000 damaged files, for at most ten minutes
+fuzz: $(DEV)  ## read 10,000 damaged files, for at most ten minutes, and send requests to the server
 	$(BIN)/python tests/fuzz/run.py
+	PMVGE_FUZZ=1 $(BIN)/python -m pytest tests/serving/test_fuzz.py
 
 mutants: $(DEV)  ## mutate the core and check that a test fails for each mutant
 	$(BIN)/python tests/mutation/run.py
 
 stress: $(DEV)  ## run the stress, leak and kill tests at full length
-	PMVGE_STRESS=1 $(BIN)/python -m pytest tests/model/test_stress.py tests/model/test_leaks.py tests/cli/test_kills.py
+	PMVGE_STRESS=1 $(BIN)/python -m pytest tests/model/test_stress.py tests/model/test_leaks.py tests/cli/test_kills.py tests/serving/test_stress.py
 
 lint: $(DEV)  ## check format, style, types and the direction of imports
 	$(BIN)/ruff format --check .
@@ -61,8 +62,10 @@ bench: $(DEV)  ## measure speed and recovery
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/plan.py
 	$(BIN)/python benchmarks/busy.py
+	$(BIN)/python benchmarks/serve.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/wide.py
+	$(BIN)/python benchmarks/search.py
 
 clean:  ## remove .venv, caches and built files
 	rm -rf $(VENV) dist mutants site .coverage* .benchmarks .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
@@ -79,5 +82,5 @@ $(CORE): pyproject.toml constraints.txt | $(BIN)/pip
 	@touch $@
 
 $(DEV): $(CORE)
-	$(PIP_INSTALL) --editable '.[baselines,dev,docs,tune]'
+	$(PIP_INSTALL) --editable '.[baselines,dev,docs,export,serve,tune]'
 	@touch $@

@@ -168,6 +168,8 @@ while True:
 """
 CLIENT = """#!{python} -SE
 import json, os, socket, sys
+if sys.argv[1:2] == ["serve"]:  # a server is stopped by a signal to its own process
+    os.execv({python!r}, [{python!r}, "-m", "pmvge", *sys.argv[1:]])
 server = socket.socket(socket.AF_UNIX)
 server.connect({address!r})
 environment = {{k: os.environ[k] for k in ("PATH", "COLUMNS", "PAGE") if k in os.environ}}
@@ -288,7 +290,7 @@ def test_the_page_of_settings_has_the_defaults():
 INTERNAL = {
     "pmvge.baselines": ["leading_axes"],
     "pmvge.tables": [
-        "Notes", "check_saved_tables", "fold_columns", "link_pairs", "pair_of",
+        "Notes", "check_saved_tables", "describe_values", "fold_columns", "link_pairs", "pair_of",
         "parse_toml", "project_text", "read_labels",
     ],
 }  # fmt: skip

@@ -23,7 +23,8 @@ SYMBOLS = {
 }  # fmt: skip
 OPERATORS = {
     "langle": "⟨", "rangle": "⟩", "in": "∈", "sim": "∼", "ge": "≥", "le": "≤", "cdot": "·",
-    "dots": "…", "to": "→", "times": "×", "top": "⊤", "sum": "∑", "prod": "∏", "approx": "≈",
+    "dots": "…", "to": "→", "times": "×", "top": "⊤", "sum": "∑", "int": "∫", "prod": "∏",
+    "approx": "≈",
     "notin": "∉", "mid": "∣", "{": "{", "}": "}", "|": "‖", "ne": "≠", "mapsto": "↦", "circ": "∘",
     "leftarrow": "←", "partial": "∂", "pm": "±", "propto": "∝", "ll": "≪", "gg": "≫", "neg": "¬",
 }  # fmt: skip

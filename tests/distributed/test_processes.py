@@ -29,7 +29,6 @@ from pmvge.model.trainer import make_trainer
 from pmvge.sampling import BlockSampler, row_gatherer
 from pmvge.tables import LinkTable, ViewTable, read_project, read_tables, share_links
 from pmvge.training import EncodedLoss
-from pmvge.training.progress import NoProgress
 
 CPU = torch.device("cpu")
 SEED, B, U, K, STEPS = 5, 16, 24, 4, 10
@@ -96,7 +95,7 @@ def send_gradients(folder: Path) -> None:
     if not world.first:
         for parameter in network.parameters():
             parameter.data += 1.0  # the weights of the first process are used
-    trainer = make_trainer(settings(), network, graph, None, CPU, SEED, NoProgress(), shards=shards)
+    trainer = make_trainer(settings(), network, graph, None, CPU, SEED, shards=shards)
     for number, batch in zip(range(STEPS), trainer.batches, strict=False):
         trainer.optimizer.adam.zero_grad()
         trainer.optimizer.loss(batch).value.backward()
@@ -113,9 +112,7 @@ def send_densities(folder: Path) -> None:
     world = join_process_group(CPU)
     graph = shard(world.rank)
     shards = check_shards(world, graph, "block", True)
-    trainer = make_trainer(
-        settings(), build_network(graph), graph, None, CPU, SEED, NoProgress(), shards=shards
-    )
+    trainer = make_trainer(settings(), build_network(graph), graph, None, CPU, SEED, shards=shards)
     left = next(iter(trainer.batches)).batch.left
     tensors = {
         "entities": torch.from_numpy(left.entities),
@@ -139,7 +136,7 @@ def train_lazy_rows(folder: Path) -> None:
     schemas = schemas_of(graph)
     network = MultiViewEncoder(choose_encoders("mlp", spec, schemas), schemas, K, "inner")
     chosen = settings(weight_decay=0.1, max_steps=60)
-    trainer = make_trainer(chosen, network, graph, None, CPU, SEED, NoProgress(), shards=shards)
+    trainer = make_trainer(chosen, network, graph, None, CPU, SEED, shards=shards)
     assert len(trainer.optimizer.lazy) == 2
     trainer.run()
     save_file(dict(network.state_dict()), folder / f"rank {world.rank}")

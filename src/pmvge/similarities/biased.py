@@ -63,14 +63,14 @@ class Biased(Similarity):
         q = self.similarity.query(y[:, : self.n_components])
         if self.left is None and self.right is None:
             return q
-        return torch.cat([q, _bias(y, self.left), y.new_ones(len(y), 1)], 1)
+        return torch.cat([q, _bias(y, self.left), y.new_ones(y.shape[0], 1)], 1)
 
     def candidate(self, y: torch.Tensor) -> torch.Tensor:
         """Return (c, 1, bias); c alone if the pair has no biases."""
         c = self.similarity.candidate(y[:, : self.n_components])
         if self.left is None and self.right is None:
             return c
-        return torch.cat([c, y.new_ones(len(y), 1), _bias(y, self.right)], 1)
+        return torch.cat([c, y.new_ones(y.shape[0], 1), _bias(y, self.right)], 1)
 
     def outer(self, product: torch.Tensor) -> torch.Tensor:
         """Return g from inner products."""
@@ -78,4 +78,5 @@ class Biased(Similarity):
 
 
 def _bias(y: torch.Tensor, column: int | None) -> torch.Tensor:
-    return y.new_zeros(len(y), 1) if column is None else y[:, column : column + 1]
+    # y.shape[0], unlike len(y), stays a variable when torch exports a graph.
+    return y.new_zeros(y.shape[0], 1) if column is None else y[:, column : column + 1]

@@ -18,11 +18,11 @@ class Euclidean(Similarity):
 
     def query(self, y: torch.Tensor) -> torch.Tensor:
         """Return (y, -|y|^2 / 2, 1)."""
-        return torch.cat([y, _half_square(y), y.new_ones(len(y), 1)], 1)
+        return torch.cat([y, _half_square(y), y.new_ones(y.shape[0], 1)], 1)
 
     def candidate(self, y: torch.Tensor) -> torch.Tensor:
         """Return (y, 1, -|y|^2 / 2)."""
-        return torch.cat([y, y.new_ones(len(y), 1), _half_square(y)], 1)
+        return torch.cat([y, y.new_ones(y.shape[0], 1), _half_square(y)], 1)
 
     def partner_slopes(self, y: torch.Tensor) -> torch.Tensor:
         """Return y - mean y: the entity's own vector is taken to be the mean of its partners."""
