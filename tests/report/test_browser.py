@@ -14,7 +14,7 @@ from pmvge.report import write_report
 
 pytestmark = pytest.mark.slow  # starts a browser
 
-FIGURES = 9
+FIGURES = 8
 
 
 @pytest.fixture(scope="module")

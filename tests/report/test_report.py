@@ -58,8 +58,8 @@ def test_every_section_has_a_link(path: Path, read_page: Any) -> None:
 
 def test_every_figure_is_valid_for_plotly(path: Path, read_page: Any) -> None:
     figures = read_page(path).figures()
-    # curves, map, explanation; calibration, degrees, similarities by pair
-    assert len(figures) == 3 + 3 * 2
+    # curves, map; calibration, degrees, similarities by pair
+    assert len(figures) == 2 + 3 * 2
     for figure in figures:
         drawn = graph_objects.Figure(figure)  # raises for unknown properties
         assert len(drawn.data)
@@ -143,7 +143,7 @@ def test_without_held_out_links_calibration_uses_training_links(
         page.words
     )
     assert "Not shown: there are no held-out links" in page.words
-    assert len(page.figures()) == 9
+    assert len(page.figures()) == 8
 
 
 def test_evaluation_is_computed_from_held_out_links(case: Any, path: Path, read_page: Any) -> None:
@@ -194,7 +194,7 @@ def test_views_and_pairs_without_links_can_be_reported(tmp_path: Path, read_page
     model = PMvGE(n_components=1, max_steps=3, patience=None, progress=False, random_state=0)
     model.fit(graph).label({"c": {"only": ["one"]}})
     page = read_page(write_report(tmp_path / "r.html", model, k=100))
-    assert len(page.figures()) == 3 + 3
+    assert len(page.figures()) == 2 + 3
 
 
 def test_parameters_are_shown_without_memory_addresses(tmp_path: Path, read_page: Any) -> None:
@@ -361,17 +361,21 @@ def test_factors_of_new_entities_are_shown(tmp_path: Path, read_page: Any) -> No
 
 
 def test_bars_of_the_explained_prediction_add_up(case: Any, path: Path, read_page: Any) -> None:
-    page = read_page(path)
-    (drawn,) = (f for f in page.figures() if "barmode" in f["layout"])
-    bars = {y: x for trace in drawn["data"] for y, x in zip(trace["y"], trace["x"], strict=True)}
-    assert sorted(bars) == list(range(len(bars)))
-    names = drawn["layout"]["yaxis"]["ticktext"]
-    assert names[0] == "log alpha"
-    assert names[-1] == "remainder"
+    text = path.read_text(encoding="utf-8")
+    zero = float(re.search(r'<dl class="parts" style="--zero:([\d.]+)"', text)[1])
+    row = r"--from:([\d.]+);--share:([\d.]+)\"><dt><bdi>(.*?)</bdi></dt>.*?<dd>([-+][\d.]+)</dd>"
+    bars = [(float(a), float(b), name, float(v)) for a, b, name, v in re.findall(row, text)]
+    assert bars[0][2] == "log alpha"
+    assert bars[-1][2] == "remainder"
     mu = {
-        f"{value:.3g}"
+        f"{value:.2g}"
         for a, b in case.model.links_.training
         for value in case.model.intensity(a, None, b, None).ravel()
     }
-    assert f"{np.exp(sum(bars.values())):.3g}" in mu
-    assert "Known partners like it" in page.words
+    assert f"{np.exp(sum(value for *_, value in bars)):.2g}" in mu
+    values = [value for *_, value in bars]
+    scale = max(0, *values) - min(0, *values)
+    for start, share, _, value in bars:  # each bar begins or ends at zero, and has its length
+        assert share == pytest.approx(abs(value) / scale, abs=2e-3)
+        assert (start if value > 0 else start + share) == pytest.approx(zero, abs=2e-3)
+    assert "Known partners like it" in read_page(path).words

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pmvge.evaluation import Reliability
 from pmvge.graph import Ids
-from pmvge.model import Labels, Part
+from pmvge.model import Labels
 from pmvge.pages import (
     GREY,
     HELD_OUT,
@@ -193,40 +193,6 @@ def degree_panel(sides: Sequence[Degrees], colors: Mapping[str, str]) -> Figure:
         "layout": {
             "xaxis": _axis("weighted degree", log=True, **_decades(*x)),
             "yaxis": _axis("share with at least this degree", log=True, **_decades(*y)),
-        },
-    }
-
-
-def explanation_panel(parts: Sequence[Part], colors: Mapping[str, str]) -> Figure:
-    """Return a bar for each part of a log expected weight, the first at the top."""
-    names = [plot_text(part.name) for part in parts]
-    rows: dict[str, list[int]] = {}  # by colour
-    for at, part in enumerate(parts):
-        rows.setdefault(colors.get(part.view or "", TRAINING), []).append(at)
-    return {
-        "data": [
-            {
-                "type": "bar",
-                "orientation": "h",
-                "y": own,  # names may repeat
-                "x": [parts[at].value for at in own],
-                "text": [names[at] for at in own],
-                "textposition": "none",
-                "hovertemplate": "%{text}: %{x:+.3f}<extra></extra>",
-                "marker": {"color": color},
-            }
-            for color, own in rows.items()
-        ],
-        "layout": {
-            "xaxis": _axis("part of the log expected weight"),
-            "yaxis": {
-                "tickmode": "array",
-                "tickvals": list(range(len(parts))),
-                "ticktext": names,
-                "autorange": "reversed",
-            },
-            "barmode": "overlay",
-            "height": 100 + 22 * len(parts),
         },
     }
 

@@ -56,8 +56,7 @@ def opening(facts: Mapping[str, Any], results: Mapping[str, Any] | None) -> str:
             "not known how well the model predicts.</p></div>"
         ]
     steps = "".join(f"<li>{step}</li>" for step in next_steps(facts, results)[:MAX_STEPS])
-    box = "card verdict next" if len(cards) == 1 else "card verdict next wide"
-    advice = f'<div class="{box}"><h2>What to try next</h2><ol>{steps}</ol></div>'
+    advice = f'<div class="card verdict next"><h2>What to try next</h2><ol>{steps}</ol></div>'
     return f'<div class="verdicts">{"".join(cards)}{advice}</div>'
 
 

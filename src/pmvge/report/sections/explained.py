@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from pmvge.model import Explanation, PMvGE
+from pmvge.model import Explanation, Part, PMvGE
 from pmvge.pages import (
     TRAINING,
     Section,
     color_of_view,
-    figure,
+    css_variable,
     format_number,
     legend,
     skipped_section,
     table,
     user_text,
 )
-from pmvge.report import figures, retrieval
+from pmvge.report import retrieval
 from pmvge.report.summary import PairData, display_name
 
 TITLE = "A prediction explained"
@@ -46,8 +46,6 @@ def explained(model: PMvGE, pairs: Sequence[PairData], seed: int) -> Section:
     found = model.explain(a, ids[0], b, ids[1], max_parts=BARS)
     colors = {view: color_of_view(index) for index, view in enumerate(model.view_names_)}
     names = [(user_text(view, 40), colors[view]) for view in dict.fromkeys(data.pair)]
-    drawn = figures.explanation_panel(found.parts, colors)
-    chart = figure("explained-chart", drawn, "Parts of the log expected weight")
     called = [
         f"<b>{user_text(display_name(model, view, at), 60)}</b>"
         for view, at in ((a, example.position), (b, partner.position))
@@ -59,9 +57,24 @@ def explained(model: PMvGE, pairs: Sequence[PairData], seed: int) -> Section:
         "average entity without links; the remainder is the error of the numerical integral."
     )
     body = (
-        f'<div class="card">{legend([*names, ("both", TRAINING)])}{chart}</div>{_evidence(found)}'
+        f'<div class="card">{legend([*names, ("both", TRAINING)])}'
+        f"{_bars(found.parts, colors)}</div>{_evidence(found)}"
     )
     return Section("explained", TITLE, lead, body, "Explained")
+
+
+def _bars(parts: Sequence[Part], colors: Mapping[str, str]) -> str:
+    """Return a bar for each part, to the right of a common zero if it is positive, as HTML."""
+    values = [part.value for part in parts]
+    low = min(0.0, *values)
+    width = max(0.0, *values) - low or 1.0
+    rows = "".join(
+        f'<div style="--c:var({css_variable(colors.get(part.view or "", TRAINING))});'
+        f'--from:{(min(0.0, part.value) - low) / width:.4f};--share:{abs(part.value) / width:.4f}">'
+        f"<dt>{user_text(part.name, 60)}</dt><dd><i></i></dd><dd>{part.value:+.3f}</dd></div>"
+        for part in parts
+    )
+    return f'<dl class="parts" style="--zero:{-low / width:.4f}">{rows}</dl>'
 
 
 def _evidence(found: Explanation) -> str:
