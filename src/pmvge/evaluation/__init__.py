@@ -6,7 +6,6 @@ from pmvge.evaluation.held_out import (
     Results,
     evaluate_held_out,
     overall,
-    rank_held_out,
 )
 from pmvge.evaluation.metrics import (
     expected_over_observed,
@@ -19,9 +18,8 @@ from pmvge.evaluation.popularity import (
     POPULARITY,
     Popularity,
     evaluate_popularity,
-    rank_popularity,
 )
-from pmvge.evaluation.ranking import evaluate_links, ndcg_by_query
+from pmvge.evaluation.ranking import LinkMetrics, evaluate_links, ndcg_by_query
 from pmvge.evaluation.reliability import MAX_PAIRS, Reliability, reliability_bins
 from pmvge.evaluation.tasks import classification_accuracy, clustering_nmi, link_prediction
 
@@ -31,6 +29,7 @@ __all__ = [
     "POPULARITY",
     "Difference",
     "HeldOutShare",
+    "LinkMetrics",
     "Popularity",
     "Reliability",
     "Results",
@@ -47,7 +46,5 @@ __all__ = [
     "overall",
     "paired_difference",
     "poisson_deviance",
-    "rank_held_out",
-    "rank_popularity",
     "reliability_bins",
 ]

@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.evaluation.ranking import rank_links
+from pmvge.evaluation.ranking import LinkMetrics, evaluate_links
 from pmvge.graph import Links, Pair
 from pmvge.likelihoods import POISSON, Family, Level, shifted
 from pmvge.similarities import INNER, Similarity
@@ -83,67 +82,28 @@ def evaluate_held_out(
     Returns
     -------
     results
-        ``{"pairs": {"users,films": metrics}, "overall": metrics}``. The metrics of a pair include
-        its exposure.
+        ``{"pairs": {"users,films": metrics}, "overall": metrics}``. The metrics of a pair are those
+        of :func:`~pmvge.evaluation.ranking.evaluate_links`, and its exposure.
 
     Raises
     ------
     InputError
         As in :func:`~pmvge.evaluation.ranking.evaluate_links`.
     """
-    return rank_held_out(
-        Y,
-        log_alpha,
-        held_out,
-        known=known,
-        weights=weights,
-        exposure=exposure,
-        shares=shares,
-        similarity=similarity,
-        family=family,
-        k=k,
-        max_pairs=max_pairs,
-    ).results
-
-
-class Ranked(NamedTuple):
-    """Metrics by view pair and overall, and the nDCG of the queries of each view pair."""
-
-    results: Results
-    ndcg: dict[str, NDArray[np.float64]]  # {"users,films": (queries,)}
-
-
-def rank_held_out(
-    Y: Mapping[str, NDArray[Any]],
-    log_alpha: Mapping[Pair, Level],
-    held_out: Mapping[Pair, Links],
-    *,
-    known: Mapping[Pair, Links] | None = None,
-    weights: Mapping[Pair, float],
-    exposure: float | None = None,
-    shares: Mapping[Pair, HeldOutShare] | None = None,
-    similarity: Similarity = INNER,
-    family: Family = POISSON,
-    k: int = 10,
-    max_pairs: int = 10**8,
-) -> Ranked:
-    """Return the metrics of :func:`evaluate_held_out`, and nDCG by query."""
-    pairs: dict[str, dict[str, Any]] = {}
+    pairs: dict[str, LinkMetrics] = {}
     exposures: dict[str, float] = {}
-    ndcg: dict[str, NDArray[np.float64]] = {}
     for (a, b), links in held_out.items():
         if not len(links):
             continue
         seen = None if known is None else known.get((a, b))
-        exposed = links.total / weights[a, b] if exposure is None else exposure
-        exposures[f"{a},{b}"] = exposed
-        pairs[f"{a},{b}"], ndcg[f"{a},{b}"] = rank_links(
+        exposures[f"{a},{b}"] = links.total / weights[a, b] if exposure is None else exposure
+        pairs[f"{a},{b}"] = evaluate_links(
             Y[a],
             Y[b],
             links,
             log_alpha=log_alpha[a, b],
             known=seen,
-            exposure=exposed,
+            exposure=exposures[f"{a},{b}"],
             similarity=similarity.for_pair(a, b),
             family=family.for_pair(a, b),
             pair=(a, b),
@@ -151,13 +111,10 @@ def rank_held_out(
             max_pairs=max_pairs,
             **({} if shares is None else shares[a, b].arguments(log_alpha[a, b])),
         )
-    results: Results = {
-        "pairs": {
-            pair: {**metrics, "exposure": exposures[pair]} for pair, metrics in pairs.items()
-        },
-        "overall": overall(pairs),
-    }
-    return Ranked(results, ndcg)
+    total = overall(pairs)
+    for pair, exposed in exposures.items():
+        pairs[pair]["exposure"] = exposed
+    return {"pairs": dict(pairs), "overall": total}
 
 
 def overall(pairs: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.evaluation.held_out import HeldOutShare, Ranked, Results, overall
-from pmvge.evaluation.ranking import rank_links
+from pmvge.evaluation.held_out import HeldOutShare, Results, overall
+from pmvge.evaluation.ranking import LinkMetrics, evaluate_links
 from pmvge.graph import Links, Pair
 from pmvge.likelihoods import POISSON, Family
 
@@ -77,38 +77,13 @@ def evaluate_popularity(
     without held-out links or without training links are skipped. Raise InputError as
     :func:`~pmvge.evaluation.evaluate_links` does.
     """
-    return rank_popularity(
-        held_out,
-        popularity,
-        known=known,
-        exposure=exposure,
-        shares=shares,
-        family=family,
-        k=k,
-        max_pairs=max_pairs,
-    ).results
-
-
-def rank_popularity(
-    held_out: Mapping[Pair, Links],
-    popularity: Mapping[Pair, Popularity],
-    *,
-    known: Mapping[Pair, Links] | None = None,
-    exposure: float | None = None,
-    shares: Mapping[Pair, HeldOutShare] | None = None,
-    family: Family = POISSON,
-    k: int = 10,
-    max_pairs: int = 10**8,
-) -> Ranked:
-    """Return the metrics of :func:`evaluate_popularity`, and nDCG by query."""
-    pairs: dict[str, dict[str, float]] = {}
-    ndcg: dict[str, NDArray[np.float64]] = {}
+    pairs: dict[str, LinkMetrics] = {}
     for (a, b), links in held_out.items():
         popular = popularity.get((a, b))
         if not len(links) or popular is None or popular.total <= 0:
             continue
         Y, Y_other, log_alpha = popular.vectors()
-        pairs[f"{a},{b}"], ndcg[f"{a},{b}"] = rank_links(
+        pairs[f"{a},{b}"] = evaluate_links(
             Y,
             Y_other,
             links,
@@ -121,4 +96,4 @@ def rank_popularity(
             max_pairs=max_pairs,
             **({} if shares is None else shares[a, b].arguments(log_alpha)),
         )
-    return Ranked({"pairs": dict(pairs), "overall": overall(pairs)}, ndcg)
+    return {"pairs": dict(pairs), "overall": overall(pairs)}

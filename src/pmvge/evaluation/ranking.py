@@ -18,10 +18,10 @@ score higher than one of its links, and E the same (the link included), then
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,6 +36,14 @@ from pmvge.similarities import INNER, Similarity
 
 MAX_SCORES = 1 << 22  # scores held at once; more are not faster
 Array = NDArray[Any]
+
+
+class LinkMetrics(dict[str, float]):
+    """Metrics by name, and ``ndcg``, the nDCG of each query with held-out links (queries,)."""
+
+    def __init__(self, metrics: Mapping[str, float], ndcg: NDArray[np.float64]) -> None:
+        super().__init__(metrics)
+        self.ndcg = ndcg
 
 
 def evaluate_links(
@@ -54,7 +62,7 @@ def evaluate_links(
     k: int = 10,
     max_pairs: int = 10**8,
     seed: int = 0,
-) -> dict[str, float]:
+) -> LinkMetrics:
     """Return metrics of vectors Y (n, K) and Y' (m, K) of a view pair on its held-out links.
 
     The metrics are over all pairs that are not in ``known``. ``roc_auc`` and ``average_precision``
@@ -69,6 +77,7 @@ def evaluate_links(
     and of pairs that were evaluated; ``observed`` is the held-out weight among them.
 
     Within a view both ends of a link are queries, and each unordered pair is evaluated once.
+    The attribute ``ndcg`` of the result has the nDCG of each query, for paired comparisons.
 
     Parameters
     ----------
@@ -101,49 +110,6 @@ def evaluate_links(
     InputError
         A shape or number is not valid, or all held-out links are in ``known``.
     """
-    return rank_links(
-        Y,
-        Y_other,
-        held_out,
-        log_alpha=log_alpha,
-        known=known,
-        exposure=exposure,
-        similarity=similarity,
-        family=family,
-        pair=pair,
-        held_out_share=held_out_share,
-        log_alpha_all=log_alpha_all,
-        k=k,
-        max_pairs=max_pairs,
-        seed=seed,
-    ).metrics
-
-
-class RankedLinks(NamedTuple):
-    """The metrics of :func:`evaluate_links`, and the nDCG of each query with held-out links."""
-
-    metrics: dict[str, float]
-    ndcg: NDArray[np.float64]  # (queries,)
-
-
-def rank_links(
-    Y: Array,
-    Y_other: Array,
-    held_out: Links,
-    *,
-    log_alpha: Level,
-    known: Links | None = None,
-    exposure: float = 1.0,
-    similarity: Similarity = INNER,
-    family: Family = POISSON,
-    pair: Pair = ("", ""),
-    held_out_share: float | None = None,
-    log_alpha_all: Level | None = None,
-    k: int = 10,
-    max_pairs: int = 10**8,
-    seed: int = 0,
-) -> RankedLinks:
-    """Return the metrics of :func:`evaluate_links`, and nDCG by query, for paired comparisons."""
     equal_widths = similarity.equal_widths
     _check(Y, Y_other, held_out, known, log_alpha, exposure, k, max_pairs, equal_widths)
     truth, seen = _without_known(held_out, known)
@@ -186,7 +152,9 @@ def rank_links(
     }
     if score is not None:
         results["held_out_score"] = score.per_link(w, g + _of_links(evaluated, score.log_alpha))
-    return RankedLinks(results | ({"sampled_queries": len(rows)} if sampled else {}), ndcg)
+    if sampled:
+        results["sampled_queries"] = len(rows)
+    return LinkMetrics(results, ndcg)
 
 
 def ndcg_by_query(

@@ -32,7 +32,6 @@ from pmvge.likelihoods.registry import (
     family_name,
     register_family,
 )
-from pmvge.likelihoods.sharded import sharded_log_partitions
 
 __all__ = [
     "EXACT_TERMS",
@@ -69,6 +68,5 @@ __all__ = [
     "log_partition",
     "profile_log_likelihood",
     "register_family",
-    "sharded_log_partitions",
     "shifted",
 ]

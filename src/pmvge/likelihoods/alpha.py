@@ -7,7 +7,7 @@ of them find the same root.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pmvge.distributed import SINGLE_PROCESS, Shards, total_weight
 from pmvge.graph import Links, MultiViewGraph, Pair, merge_links
 from pmvge.likelihoods.block_loss import block_cells
+from pmvge.likelihoods.sharded import sharded_log_partitions
 from pmvge.likelihoods.terms import PairTerms, all_cells, link_similarities, no_cells, solve
 from pmvge.progress import OnProgress
 from pmvge.sampling import BlockSampler, LinkBatch, with_measure
@@ -78,6 +79,36 @@ class TrainedGraph:
         if self.validation is not None and pair in self.validation.links:
             total += self.validation.links[pair].total
         return total_weight(self.shards, total)
+
+
+def alphas_from_partitions(
+    trained: TrainedGraph,
+    rng: np.random.Generator,
+    log_alpha_of: Callable[[Pair, float], float],
+    *,
+    similarity: Similarity | None = None,
+    on_progress: OnProgress | None = None,
+) -> dict[Pair, LogAlpha]:
+    r"""Return log alpha of each view pair as a function of the pair and its :math:`\log Z`.
+
+    Z is that of ``similarity``, by default of the trained one. Alpha of a pair without weight is 0.
+    """
+    partitions = sharded_log_partitions(
+        trained.shards,
+        trained.graph,
+        trained.own,
+        trained.gathered,
+        rng,
+        similarity=similarity or trained.similarity,
+        on_progress=on_progress,
+    )
+    alphas = {}
+    for pair, partition in partitions.items():
+        weight = trained.weight(pair)
+        value = log_alpha_of(pair, partition.value) if weight > 0 else -math.inf
+        error = partition.standard_error if weight > 0 else 0.0
+        alphas[pair] = LogAlpha(value, error, weight)
+    return alphas
 
 
 def fit_log_alpha(

@@ -11,11 +11,16 @@ from numpy.typing import NDArray
 from pmvge.distributed import total_weight
 from pmvge.errors import GraphError
 from pmvge.graph import Pair
-from pmvge.likelihoods.alpha import TOLERANCE, LogAlpha, TrainedGraph, link_terms
+from pmvge.likelihoods.alpha import (
+    TOLERANCE,
+    LogAlpha,
+    TrainedGraph,
+    alphas_from_partitions,
+    link_terms,
+)
 from pmvge.likelihoods.base import Family
 from pmvge.likelihoods.block_loss import BLOCK_TOLERANCE, Block
 from pmvge.likelihoods.block_partition import log_block_partition
-from pmvge.likelihoods.sharded import sharded_log_partitions
 from pmvge.likelihoods.terms import Array, PairTerms, no_cells, solve
 from pmvge.progress import OnProgress
 
@@ -101,30 +106,19 @@ class Bernoulli(Family):
         on_progress: OnProgress | None = None,
     ) -> dict[Pair, LogAlpha]:
         """Return log alpha of each view pair, from one log Z and the terms of links."""
-        partitions = sharded_log_partitions(
-            trained.shards,
-            trained.graph,
-            trained.own,
-            trained.gathered,
-            rng,
-            similarity=trained.similarity,
-            on_progress=on_progress,
-        )
-        alphas = {}
-        for pair, partition in partitions.items():
-            weight, links = trained.weight(pair), trained.links(pair)
-            if weight <= 0:
-                alphas[pair] = LogAlpha(-math.inf, 0.0, weight)
-                continue
-            terms = link_terms(self, trained, pair, links, weight)  # weights are 1: the measure
-            log_Z = partition.value - math.log(weight)
 
-            def slope(a: float, terms: PairTerms = terms, log_Z: float = log_Z) -> float:
-                return total_weight(trained.shards, terms.link_slope(a)) - math.exp(a + log_Z)
+        def log_alpha_of(pair: Pair, log_Z: float) -> float:
+            weight = trained.weight(pair)
+            # Weights are 1: their total is the measure.
+            terms = link_terms(self, trained, pair, trained.links(pair), weight)
+            start = log_Z - math.log(weight)
 
-            value = solve(slope, -log_Z, tolerance=TOLERANCE)
-            alphas[pair] = LogAlpha(value, partition.standard_error, weight)
-        return alphas
+            def slope(a: float) -> float:
+                return total_weight(trained.shards, terms.link_slope(a)) - math.exp(a + start)
+
+            return solve(slope, -start, tolerance=TOLERANCE)
+
+        return alphas_from_partitions(trained, rng, log_alpha_of, on_progress=on_progress)
 
 
 class _BoundedExcess(Bernoulli):

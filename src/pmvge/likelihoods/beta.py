@@ -11,11 +11,10 @@ import torch
 
 from pmvge.distributed import total_weight
 from pmvge.graph import Links, Pair
-from pmvge.likelihoods.alpha import LogAlpha, TrainedGraph, link_terms
+from pmvge.likelihoods.alpha import LogAlpha, TrainedGraph, alphas_from_partitions, link_terms
 from pmvge.likelihoods.base import Family
 from pmvge.likelihoods.block_loss import Block
 from pmvge.likelihoods.block_partition import log_block_partition
-from pmvge.likelihoods.sharded import sharded_log_partitions
 from pmvge.progress import OnProgress
 from pmvge.similarities import Similarity
 
@@ -98,21 +97,8 @@ class Beta(Family):
         on_progress: OnProgress | None = None,
     ) -> dict[Pair, LogAlpha]:
         """Return the closed form of log alpha of each view pair, and set the scales."""
-        log_B = sharded_log_partitions(
-            trained.shards,
-            trained.graph,
-            trained.own,
-            trained.gathered,
-            rng,
-            similarity=Powered(trained.similarity, 1 + self.beta),
-            on_progress=on_progress,
-        )
-        alphas = {}
-        for pair, partition in log_B.items():
-            weight = trained.weight(pair)
-            if weight <= 0:
-                alphas[pair] = LogAlpha(-math.inf, 0.0, weight)
-                continue
+
+        def log_alpha_of(pair: Pair, log_B: float) -> float:
             links = trained.links(pair)
             terms = link_terms(self, trained, pair, links, 1.0)
             logs = terms.weights.log() + self.beta * terms.similarities
@@ -120,11 +106,15 @@ class Beta(Family):
             A = total_weight(trained.shards, float(torch.exp(logs - shift).sum()))
             count = total_weight(trained.shards, float(len(links)))
             log_A = math.log(A) + shift
-            log_alpha = log_A - partition.value
+            log_alpha = log_A - log_B
             log_scale = math.log((1 + self.beta) * count) - log_A - self.beta * log_alpha
             self.scale[self.index[pair]] = math.exp(log_scale)
-            alphas[pair] = LogAlpha(log_alpha, partition.standard_error, weight)
-        return alphas
+            return log_alpha
+
+        powered = Powered(trained.similarity, 1 + self.beta)
+        return alphas_from_partitions(
+            trained, rng, log_alpha_of, similarity=powered, on_progress=on_progress
+        )
 
 
 class Powered(Similarity):

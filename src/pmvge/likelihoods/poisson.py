@@ -10,12 +10,11 @@ import torch
 from numpy.typing import NDArray
 
 from pmvge.graph import Links, Pair
-from pmvge.likelihoods.alpha import LogAlpha, TrainedGraph
+from pmvge.likelihoods.alpha import LogAlpha, TrainedGraph, alphas_from_partitions
 from pmvge.likelihoods.base import Family
 from pmvge.likelihoods.block_loss import Block
 from pmvge.likelihoods.block_partition import log_block_partition
 from pmvge.likelihoods.partition import log_partition
-from pmvge.likelihoods.sharded import sharded_log_partitions
 from pmvge.likelihoods.terms import Array, link_similarity
 from pmvge.progress import OnProgress
 from pmvge.sampling import Measure
@@ -89,21 +88,12 @@ class Poisson(Family):
         on_progress: OnProgress | None = None,
     ) -> dict[Pair, LogAlpha]:
         """Return the closed form of log alpha of each view pair."""
-        log_Z = sharded_log_partitions(
-            trained.shards,
-            trained.graph,
-            trained.own,
-            trained.gathered,
+        return alphas_from_partitions(
+            trained,
             rng,
-            similarity=trained.similarity,
+            lambda pair, log_Z: log_alpha_hat(trained.weight(pair), log_Z),
             on_progress=on_progress,
         )
-        alphas = {}
-        for pair, partition in log_Z.items():
-            weight = trained.weight(pair)
-            value = log_alpha_hat(weight, partition.value)
-            alphas[pair] = LogAlpha(value, partition.standard_error, weight)
-        return alphas
 
     def log_likelihood(
         self,

@@ -16,9 +16,9 @@ from pmvge.evaluation import (
     HeldOutShare,
     Popularity,
     Results,
+    evaluate_held_out,
+    evaluate_popularity,
     paired_difference,
-    rank_held_out,
-    rank_popularity,
 )
 from pmvge.graph import Links, MultiViewGraph, Pair, known_positions, parse_links
 from pmvge.likelihoods import Level
@@ -93,11 +93,11 @@ def evaluate(
         **options,
     }
     levels = _levels(fitted, problem.held_out, problem.new)
-    results, ndcg = rank_held_out(problem.outputs, levels, problem.held_out, **model)
+    results = evaluate_held_out(problem.outputs, levels, problem.held_out, **model)
     for (a, b), count in overlap.items():
         if count and f"{a},{b}" in results["pairs"]:
             results["pairs"][f"{a},{b}"]["in_training"] = count
-    popularity, rival = rank_popularity(
+    popularity = evaluate_popularity(
         problem.held_out,
         problem.popularity,
         shares=None if include_known else problem.shares(in_alpha=False),
@@ -113,14 +113,14 @@ def evaluate(
         outputs = {**problem.outputs, **problem.plain}
         as_new = {view: np.ones(len(Y), bool) for view, Y in problem.plain.items()}
         levels = _levels(fitted, without, {**problem.new, **as_new})
-        features_only = rank_held_out(outputs, levels, without, **model).results
+        features_only = evaluate_held_out(outputs, levels, without, **model)
         results |= {"features_only": features_only | {"meaning": FEATURES_ONLY}}
     uncalibrated = {
         f"{a},{b}": kinds
         for a, b in problem.held_out
         if (kinds := fitted.uncalibrated(a, b, problem.new[a], problem.new[b]))
     }
-    warnings = _compare(fitted, results, ndcg, rival, k)
+    warnings = _compare(fitted, results, k)
     return results | {"uncalibrated": uncalibrated, "warnings": warnings}
 
 
@@ -131,24 +131,17 @@ def _levels(
     return {(a, b): fitted.level_of(a, b, new[a], new[b]) for a, b in pairs}
 
 
-def _compare(
-    fitted: Fitted,
-    results: Results,
-    ndcg: Mapping[str, NDArray[np.float64]],
-    rival: Mapping[str, NDArray[np.float64]],
-    k: int,
-) -> list[str]:
+def _compare(fitted: Fitted, results: Results, k: int) -> list[str]:
     """Return a warning for each view pair in which the model is not clearly ahead of popularity."""
     found = []
-    for pair, values in ndcg.items():
-        if pair not in rival:
+    rivals = results["popularity"]["pairs"]
+    for pair, metrics in results["pairs"].items():
+        if pair not in rivals:
             continue
-        difference = paired_difference(values, rival[pair])
+        difference = paired_difference(metrics.ndcg, rivals[pair].ndcg)
         if difference.clearly_ahead:
             continue
-        own, popular = (
-            part["pairs"][pair][f"ndcg@{k}"] for part in (results, results["popularity"])
-        )
+        own, popular = (values[f"ndcg@{k}"] for values in (metrics, rivals[pair]))
         interval = f"95 % interval {difference.low:+.3f} to {difference.high:+.3f}"
         found.append(
             f"links {pair}: the model is not clearly better than a list of the most popular "
