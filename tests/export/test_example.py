@@ -25,7 +25,6 @@ KINDS = {
     "born": "date",
     "kind": Feature("category", size=2),
     "tags": Feature("categories", separator="|"),
-    "text": "text",
     "place": "vector",
 }
 RUN = """
@@ -50,7 +49,7 @@ def rows(seed: int, n: int) -> list[dict[str, object]]:
             "born": f"20{rng.integers(10, 30)}-0{rng.integers(1, 9)}-17",
             "kind": str(rng.choice(["a", "b", "c", "d"])),
             "tags": " | ".join(rng.choice(["x", "y y", "z"], 2)),
-            "text": " ".join(rng.choice(["One", "two,", "three", "été"], 5)),
+            "text": " ".join(rng.choice(["One", "two,", "three", "été", "東京タワー"], 5)),
             "place": rng.normal(size=3).tolist(),
         }
         for column in COLUMNS[1:]:
@@ -69,11 +68,21 @@ def write(path: Path, table: list[dict[str, object]]) -> str:
 
 
 @pytest.mark.slow
-def test_the_example_embeds_raw_rows_of_every_kind(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        Feature("text"),
+        Feature("text", hashed=True, size=64),
+        Feature("text", ngrams=(1, 3)),
+        Feature("text", hashed=True, size=128, ngrams=(2, 2)),
+    ],
+    ids=["words", "hashed words", "n-grams", "hashed n-grams"],
+)
+def test_the_example_embeds_raw_rows_of_every_kind(tmp_path: Path, text: Feature) -> None:
     things = write(tmp_path / "things.csv", rows(0, 40))
     (tmp_path / "links.csv").write_text("a,b\n" + "".join(f"t0-{i},l{i % 5}\n" for i in range(40)))
     project = Project(
-        {"things": ViewTable(things, "id", KINDS), "likes": ViewTable()},
+        {"things": ViewTable(things, "id", {**KINDS, "text": text}), "likes": ViewTable()},
         {("things", "likes"): LinkTable("links.csv", ("a", "b"))},
         {},
         tmp_path,
@@ -83,8 +92,12 @@ def test_the_example_embeds_raw_rows_of_every_kind(tmp_path: Path) -> None:
     export_onnx(model, tmp_path / "export")
     new = rows(1, 25)
     (tmp_path / "rows.json").write_text(json.dumps(new))
-    code = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[0]
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    code = blocks[0]
     assert len([line for line in code.splitlines() if line.strip()]) <= 30
+    if text != Feature("text"):
+        (other,) = (block for block in blocks[1:] if "def words" in block)
+        code += other
     done = subprocess.run(
         [sys.executable, "-c", RUN.format(code=code)],
         cwd=tmp_path,

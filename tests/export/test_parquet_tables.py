@@ -78,7 +78,8 @@ def test_duckdb_reads_all_views_as_one_table(model: PMvGE, folder: Path) -> None
 
 
 def test_lancedb_ranks_as_search_does(model: PMvGE, folder: Path, tmp_path: Path) -> None:
-    lancedb = pytest.importorskip("lancedb")
+    import lancedb
+
     table = parquet.read_table(folder / "films.parquet")
     films = lancedb.connect(str(tmp_path)).create_table("films", table)
     query = model.vectors("users", ids=["u7"], among="films")[0]

@@ -22,7 +22,9 @@ def column_recipe(tables: Mapping[str, Any] | None, view: str) -> list[dict[str,
       ``rest``, one for a missing cell if ``missing``. The cells of "categories" have several
       values, with ``separator`` between them, which are trimmed and counted.
     - "words": one feature for each of ``words``: how often it occurs in the text in lower case,
-      times its ``idf``; then the row is divided by its norm. Words are matches of ``pattern``.
+      times its ``idf``; then the row is divided by its norm. Words are matches of ``pattern``, or
+      with ``ngrams`` (shortest, longest) the sequences of so many characters within the parts
+      between spaces, after Unicode normalisation NFKC.
     - "hashed words": counts of words, by ``hash``; then the row is divided by its norm.
     """
     entry = (tables or {"views": {}})["views"].get(view) or {}
@@ -41,6 +43,8 @@ def _block(saved: Mapping[str, Any]) -> dict[str, Any]:
     elif "values" in saved:
         block["width"] = max(1, len(saved["values"]) + saved["rest"] + saved["missing"])
     else:
-        block["pattern"] = r"\b\w\w+\b"
+        if not block.get("ngrams"):
+            block.pop("ngrams", None)
+            block["pattern"] = r"\b\w\w+\b"
         block |= {"width": len(saved["words"])} if "words" in saved else {"hash": HASH}
     return block
