@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-SPACING = 0.4  # of the grid; the kernel 1 / (1 + d^2) has the width 1
-MAX_NODES = 700  # along an axis; the grid of a wider map is coarser
+SPACING = 0.33  # of the grid; the kernel 1 / (1 + d^2) has the width 1
+MIN_NODES, MAX_NODES = 50, 700  # along the longer axis; the grid is finer or coarser for that
 NODES = np.arange(4)  # of the cubic polynomials that interpolate, along an axis
 MARGIN = 2  # nodes around the points
 
@@ -30,26 +30,42 @@ class Repulsion:
         self._shape: tuple[int, ...] = ()
         self._spacing = 0.0
         self._kernels: list[NDArray[np.complex64]] = []
+        self._nearby = np.empty((0, 0))
 
     def __call__(self, Y: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:
         r"""Return the sums (n, 2), and :math:`\sum_{i \ne j} 1 / (1 + |y_i - y_j|^2)`."""
         low = Y.min(axis=0)
-        width = float((Y.max(axis=0) - low).max())
-        spacing = max(SPACING, width / MAX_NODES)
-        nodes = np.ceil((Y.max(axis=0) - low) / spacing).astype(int) + 2 * MARGIN
-        shape = tuple(fft.next_fast_len(2 * int(m), real=True) for m in nodes)
-        if (shape, spacing) != (self._shape, self._spacing):
-            self._shape, self._spacing = shape, spacing
-            self._kernels = [fft.rfft2(kernel) for kernel in _kernels(shape, spacing)]
-        at, weights = _interpolation((Y - low) / spacing, shape[1])
+        width = Y.max(axis=0) - low
+        self._prepare(width.astype(np.float64))
+        shape = self._shape
+        at, weights = _interpolation((Y - low) / self._spacing, shape[1])
         grid = np.bincount(at.ravel(), weights.ravel(), minlength=shape[0] * shape[1])
         charges = fft.rfft2(grid.reshape(shape).astype(np.float32))
         sums = [
             np.einsum("nk,nk->n", fft.irfft2(charges * kernel, s=shape).ravel()[at], weights)
             for kernel in self._kernels
         ]
-        total = float(sums[0].sum(dtype=np.float64)) - len(Y)
-        return np.stack(sums[1:], axis=1), max(total, float(np.finfo(np.float32).tiny))
+        # A point's own term, as the grid has it; it is 0 in the other two sums.
+        itself = np.einsum("nk,nk->n", weights @ self._nearby, weights)
+        total = float((sums[0] - itself).sum(dtype=np.float64))
+        least = len(Y) * (len(Y) - 1) / (1 + float(np.square(width, dtype=np.float64).sum()))
+        return np.stack(sums[1:], axis=1), max(total, least) or 1.0
+
+    def _prepare(self, width: NDArray[np.float64]) -> None:
+        """Compute the kernels on a grid for points that take up this width, unless they are."""
+        longer = max(float(width.max()), 1e-6)
+        spacing = min(SPACING, longer / MIN_NODES)
+        while spacing * MAX_NODES < longer:  # in steps: the kernels of wide maps are kept
+            spacing *= 1.1
+        nodes = np.ceil(width / spacing).astype(int) + 2 * MARGIN
+        shape = tuple(fft.next_fast_len(2 * int(m), real=True) for m in nodes)
+        if (shape, spacing) == (self._shape, self._spacing):
+            return
+        self._shape, self._spacing = shape, spacing
+        self._kernels = [fft.rfft2(kernel) for kernel in _kernels(shape, spacing)]
+        x, y = (part.ravel() * spacing for part in np.meshgrid(NODES, NODES, indexing="ij"))
+        squares = np.square(x[:, None] - x) + np.square(y[:, None] - y)
+        self._nearby = (1 / (1 + squares)).astype(np.float32)
 
 
 def _kernels(shape: tuple[int, ...], spacing: float) -> list[NDArray[np.float32]]:

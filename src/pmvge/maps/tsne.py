@@ -19,7 +19,6 @@ from pmvge.progress import OnProgress
 EXAGGERATED, STEPS = 200, 500  # steps with exaggerated attraction, and all steps
 EXAGGERATION = 12.0
 MOMENTUM = (0.5, 0.8)  # while attraction is exaggerated, and after that
-MIN_RATE = 50.0  # learning rate; that of many points is proportional to their number
 START_WIDTH = 1e-2  # standard deviation of the first coordinates
 SPECTRAL_STEPS, SPECTRAL_WIDTH = 60, 6  # of the subspace iteration that finds them
 
@@ -35,7 +34,7 @@ def tsne(
     n = P.shape[0]
     Y = spectral_start(P, seed)
     speed, gains = np.zeros_like(Y), np.ones_like(Y)
-    rate = max(n / EXAGGERATION / 4, MIN_RATE)
+    rate = n / EXAGGERATION / 4  # an entity's affinities sum to about 1 / n: a step is about 1
     repulsion = Repulsion()
     attraction = _Attraction(P)
     for step in range(STEPS):
@@ -61,9 +60,7 @@ class _Attraction:
 
     def __call__(self, Y: NDArray[np.float32]) -> NDArray[np.float32]:
         difference = Y[self._rows] - Y[self._matrix.indices]
-        np.divide(
-            self._p, 1 + np.einsum("ij,ij->i", difference, difference), out=self._matrix.data
-        )
+        np.divide(self._p, 1 + np.einsum("ij,ij->i", difference, difference), out=self._matrix.data)
         row_sums = self._matrix @ np.ones(len(Y), np.float32)
         forces: NDArray[np.float32] = row_sums[:, None] * Y - self._matrix @ Y
         return forces

@@ -29,7 +29,9 @@ class Map:
 
     xy: dict[str, NDArray[np.float32]]  # {view: (n, 2)}, in the order of model.ids_
     method: str  # how it was made, one sentence
-    partner_share: float | None  # see :func:`compute_map`; None if no two views are linked
+    partner_share: (
+        float | None
+    )  # see :func:`compute_map`; None: not computed, or no views are linked
     plain_share: float | None  # the same for t-SNE of the vectors; None if it was not computed
     checksum: str  # of the vectors and biases that it was computed from
     chance_share: float | None = None  # the same for points at random places

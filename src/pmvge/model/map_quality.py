@@ -61,7 +61,5 @@ def partner_share(
 
 def chance_share(fitted: Fitted, top: Mapping[Pair, TopPartners]) -> float | None:
     """Return the :func:`partner_share` that points at random places have."""
-    shares = [
-        found.partners.shape[1] / len(fitted.ids[other]) for (_, other), found in top.items()
-    ]
+    shares = [found.partners.shape[1] / len(fitted.ids[other]) for (_, other), found in top.items()]
     return float(np.mean(shares)) if shares else None

@@ -52,7 +52,12 @@ def sample_map(
 
 
 def compute_map(
-    model: PMvGE, *, seed: int = 0, progress: bool = True, on_progress: OnProgress | None = None
+    model: PMvGE,
+    *,
+    seed: int = 0,
+    check: bool = True,
+    progress: bool = True,
+    on_progress: OnProgress | None = None,
 ) -> Map:
     """Return coordinates of the entities of all views on one map.
 
@@ -67,6 +72,7 @@ def compute_map(
     that are among its 10 partners with the largest expected weights there (a tenth of a view with
     fewer than 100 entities). ``chance_share`` is the share for points at random places, and
     ``plain_share`` that of t-SNE of the vectors alone, which is computed up to 5,000 entities.
+    With ``check=False`` all three are None.
 
     The same seed gives the same map on one machine. ``progress`` shows a bar on terminals;
     ``on_progress`` is called instead, with the amount done and the total.
@@ -74,19 +80,18 @@ def compute_map(
     fitted = model._check_fitted()
     n = sum(map(len, fitted.ids.values()))
     points = n if n <= MAX_FITTED else SAMPLE
+    plain = check and n <= MAX_PLAIN
+    # About the time that the parts take
+    sizes = {"sample": 10 * points, "place": n - points, "check": check * n // 10, "plain": 0}
+    sizes["plain"] = sizes["sample"] if plain else 0
     with progress_bar("drawing the map", progress and on_progress is None) as bar:
-        # About the time that the parts take
-        sizes = {"sample": 10 * points, "place": n - points, "check": n // 10, "plain": 0}
-        if n <= MAX_PLAIN:
-            sizes["plain"] = 10 * n
-        shares = share_progress(sizes, on_progress or bar)
+        report = on_progress or bar
+        shares = share_progress(sizes, report)
         drawn = sample_map(model, points, seed=seed, on_progress=shares["sample"])
         xy = _place_others(fitted, drawn, shares["place"])
-        top = find_top_partners(fitted, seed, shares["check"])
-        plain = None
-        if n <= MAX_PLAIN and top:
-            plain = partner_share(plain_layout(model, seed=seed, on_progress=shares["plain"]), top)
-        if (report := on_progress or bar) is not None:
+        top = find_top_partners(fitted, seed, shares["check"]) if check else {}
+        other = plain_layout(model, seed=seed, on_progress=shares["plain"]) if plain else None
+        if report is not None:
             report(1, 1)
     method = drawn.method
     if points < n:
@@ -95,7 +100,7 @@ def compute_map(
         xy,
         f"{method}.",
         partner_share(xy, top),
-        plain,
+        None if other is None else partner_share(other, top),
         vectors_checksum(model),
         chance_share(fitted, top),
     )
