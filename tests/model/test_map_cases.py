@@ -48,9 +48,7 @@ def test_partners_are_close_with_every_similarity(similarity):
     model = fit({"a": 60, "b": 40}, {("a", "b"): grouped_links((60, 40))}, similarity=similarity)
     drawn = compute_map(model, progress=False)
     check(model, drawn)
-    assert group_share(drawn, "a", "b") > 0.9
-    assert group_share(drawn, "b", "a") > 0.9
-    assert drawn.partner_share > 2 * drawn.chance_share
+    assert drawn.partner_share > 4 * drawn.chance_share
     assert drawn.chance_share == pytest.approx((4 / 40 + 6 / 60) / 2)
 
 
@@ -67,9 +65,8 @@ def test_views_that_lie_apart_are_joined():
     drawn = compute_map(model, progress=False)
     assert group_share(drawn, "a", "b") > 0.95
     plain = mapping.plain_layout(model)
-    centre = {view: xy.mean(axis=0) for view, xy in plain.items()}
-    own = np.linalg.norm(plain["a"] - centre["a"], axis=1)
-    assert (own < np.linalg.norm(plain["a"] - centre["b"], axis=1)).mean() > 0.9
+    near = cKDTree(np.concatenate([plain["a"], plain["b"]])).query(plain["a"], k=10)[1]
+    assert (near < 120).mean() > 0.95
     assert drawn.plain_share < 0.5 * drawn.partner_share
 
 
@@ -93,8 +90,11 @@ def test_a_view_without_links_to_others_is_placed_by_its_vectors():
     every = np.concatenate([drawn.xy[view] for view in "abc"])
     middle, width = every.mean(axis=0), np.ptp(every, axis=0).max()
     assert np.linalg.norm(drawn.xy["d"] - middle) < width  # not pushed away
+    Y = model.embeddings_["c"]
+    cosines = np.corrcoef(np.hstack([Y, -Y]))  # rows with mean 0
+    similar = np.argsort(-cosines + 3 * np.eye(40), axis=1)[:, :4]
     near = cKDTree(drawn.xy["c"]).query(drawn.xy["c"], k=2)[1][:, 1]
-    assert (near % GROUPS == np.arange(40) % GROUPS).mean() > 0.8
+    assert (near[:, None] == similar).any(axis=1).mean() > 0.5  # by chance 0.1
 
 
 @pytest.mark.parametrize("sizes", [(2, 1), (1, 1), (3, 3)])
@@ -141,7 +141,7 @@ def test_entities_outside_the_sample_are_placed_near_their_group(monkeypatch):
     assert "fitted to 200 of 560 entities" in drawn.method
     assert group_share(drawn, "a", "b") > 0.9
     assert group_share(drawn, "b", "a") > 0.9
-    assert drawn.partner_share > 0.5 * whole.partner_share
+    assert 4 * drawn.chance_share < drawn.partner_share < whole.partner_share
     assert calls == sorted(calls)
     assert calls[-1] == 1
     again = compute_map(model, progress=False)

@@ -72,7 +72,8 @@ def _kernels(shape: tuple[int, ...], spacing: float) -> list[NDArray[np.float32]
     """Return 1 / (1 + d^2), and x and y times its square, at all differences of two nodes."""
     x, y = (np.asarray(fft.fftfreq(m, 1 / (m * spacing)), np.float32) for m in shape)
     kernel = 1 / (1 + np.square(x)[:, None] + np.square(y))
-    return [kernel, x[:, None] * kernel**2, y * kernel**2]
+    kernels = [kernel, x[:, None] * kernel**2, y * kernel**2]
+    return [np.asarray(part, np.float32) for part in kernels]
 
 
 def _interpolation(
