@@ -82,8 +82,8 @@ def test_one_view_with_links_within():
 
 def test_a_view_without_links_to_others_is_placed_by_its_vectors():
     rng = np.random.default_rng(0)
-    links = {("a", "b"): grouped_links((60, 40)), ("c", "c"): np.triu(grouped_links((40, 40)), 1)}
-    model = fit({"a": 60, "b": 40, "c": 40, "d": rng.normal(size=(1, 3))}, links)
+    views = {"a": 60, "b": 40, "c": rng.normal(size=(40, 3)), "d": rng.normal(size=(1, 3))}
+    model = fit(views, {("a", "b"): grouped_links((60, 40))})
     drawn = compute_map(model, progress=False)
     check(model, drawn)
     assert group_share(drawn, "a", "b") > 0.9
