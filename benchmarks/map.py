@@ -69,9 +69,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", default=NAMES, metavar="NAME", help=", ".join(NAMES))
     path = RESULTS / "map.json"
-    results = json.loads(path.read_text()) if path.exists() else {}
     for name in parser.parse_args().names:
-        results[name] = measure(name)
+        measured = measure(name)
+        results = json.loads(path.read_text()) if path.exists() else {}
+        results[name] = measured
         print(name, json.dumps(results[name], indent=1), flush=True)
         path.write_text(json.dumps(results, indent=1) + "\n")
 

@@ -126,7 +126,7 @@ def _place_others(
 ) -> Coordinates:
     """Return coordinates of all entities: those of the sample, and of the others near it."""
     neighbours = Neighbours(fitted, drawn.positions)
-    done, n = 0, sum(map(len, fitted.ids.values()))
+    done, total = 0, sum(len(ids) - len(drawn.positions[view]) for view, ids in fitted.ids.items())
     places = {}
     for view, at in drawn.positions.items():
         xy = np.empty((len(fitted.ids[view]), 2), np.float32)
@@ -136,7 +136,7 @@ def _place_others(
             rows = others[start : start + CHUNK]
             xy[rows] = place(drawn.xy, neighbours.of_others(view, rows))
             if on_progress is not None:
-                on_progress(done + start + len(rows), n)
+                on_progress(done + start + len(rows), total)
         done += len(others)
         places[view] = xy
     return places
