@@ -93,7 +93,7 @@ def own_share(xy: dict[str, np.ndarray], model: PMvGE) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", nargs="*", default=["MovieLens", "films", "digits"])
+    parser.add_argument("--data", nargs="*", default=["MovieLens", "films"])
     results = {}
     for name in parser.parse_args().data:
         model = data_set(name, SEED)

@@ -7,11 +7,18 @@ import pytest
 from scipy.spatial import cKDTree
 
 from pmvge import MultiViewGraph, PMvGE
+from pmvge.maps import tsne
 from pmvge.model import Map, compute_map, mapping, sample_map
 from pmvge.model.map_quality import TopPartners, partner_share
 from pmvge.similarities import SIMILARITIES
 
 GROUPS = 4
+
+
+@pytest.fixture(autouse=True)
+def fewer_steps(monkeypatch):
+    monkeypatch.setattr(tsne, "EXAGGERATED", 100)
+    monkeypatch.setattr(tsne, "STEPS", 250)
 
 
 def fit(views, links, K=6, **settings):
@@ -43,6 +50,7 @@ def group_share(drawn: Map, view: str, other: str) -> float:
     return float((near % GROUPS == np.arange(len(near)) % GROUPS).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 def test_partners_are_close_with_every_similarity(similarity):
     model = fit({"a": 60, "b": 40}, {("a", "b"): grouped_links((60, 40))}, similarity=similarity)
@@ -103,6 +111,7 @@ def test_few_entities(sizes):
     check(model, compute_map(model, progress=False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("K", [1, 2])
 @pytest.mark.parametrize("effects", ["none", "auto"])
 def test_vectors_of_one_or_two_numbers(K, effects):
