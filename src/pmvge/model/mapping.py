@@ -80,10 +80,11 @@ def compute_map(
     fitted = model._check_fitted()
     n = sum(map(len, fitted.ids.values()))
     points = n if n <= MAX_FITTED else SAMPLE
+    check = check and any(view != other for view, other in linked_pairs(fitted))
     plain = check and n <= MAX_PLAIN
     # About the time that the parts take
-    sizes = {"sample": 10 * points, "place": n - points, "check": check * n // 10, "plain": 0}
-    sizes["plain"] = sizes["sample"] if plain else 0
+    sizes = {"sample": 10 * points, "place": n - points}
+    sizes |= {"check": n // 10 if check else 0, "plain": 10 * n if plain else 0}
     with progress_bar("drawing the map", progress and on_progress is None) as bar:
         report = on_progress or bar
         shares = share_progress(sizes, report)
