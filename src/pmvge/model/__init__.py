@@ -6,6 +6,8 @@ from pmvge.model.explanation import Evidence, Explanation, Part
 from pmvge.model.fitted import Labels
 from pmvge.model.fitting import split_links
 from pmvge.model.indexing import Index
+from pmvge.model.map_file import Map
+from pmvge.model.mapping import compute_map, sample_map, saved_map
 from pmvge.model.parameters import check_parameters
 from pmvge.model.partners import Chunk, best_partners, check_columns
 from pmvge.model.training_links import TrainingLinks
@@ -18,6 +20,7 @@ __all__ = [
     "Explanation",
     "Index",
     "Labels",
+    "Map",
     "NoNewRows",
     "PMvGE",
     "Part",
@@ -25,6 +28,9 @@ __all__ = [
     "best_partners",
     "check_columns",
     "check_parameters",
+    "compute_map",
     "linked_views",
+    "sample_map",
+    "saved_map",
     "split_links",
 ]
