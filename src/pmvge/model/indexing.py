@@ -40,6 +40,7 @@ class Index:
     ) -> None:
         self._fitted, self._candidates, self._progress = fitted, candidates, progress
         self.view, self.among = candidates.view, queries
+        self._similarity = fitted.pair_similarity.for_pair(queries, candidates.view)
 
     @property
     def kind(self) -> str:
@@ -97,6 +98,7 @@ class Index:
                 self.among,
                 queries,
                 self._candidates,
+                self._similarity,
                 k=k,
                 by=by,
                 filters=Filters(exclude, allow, deny, min_weight),
