@@ -137,6 +137,12 @@ LINKED = st.fixed_dictionaries(
     },
     optional={"exposure": st.floats(1e-300, 1e300)},
 )
+EXPLAINED = st.fixed_dictionaries(
+    {
+        "entities": LINKED | entities(True),
+        "others": st.just({"view": "films", "ids": ["f00001"]}) | entities(),
+    }
+)
 USUAL = st.fixed_dictionaries(
     {
         "view": st.just("users"),
@@ -151,7 +157,7 @@ REQUESTS = {
     "/embed": entities(),
     "/fold-in": LINKED | entities(True),
     "/intensity": BOTH,
-    "/explain": BOTH,
+    "/explain": EXPLAINED,
 }
 
 
