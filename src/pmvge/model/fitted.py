@@ -141,11 +141,7 @@ class Fitted:
             return self.candidates[view, among]
         similarity = self.pair_similarity.for_pair(among, view)
         vectors: NDArray[np.float32] = similarity.candidate_array(self.outputs[view])
-        if vectors is self.outputs[view]:
-            return vectors
-        # NumPy asks for huge pages, torch does not: a product with 10^6 vectors takes a quarter
-        # less time.
-        return np.array(vectors)
+        return vectors
 
     def require_links(self, purpose: str) -> TrainingLinks:
         """Return the training links; raise InputError if the model was saved without them."""
