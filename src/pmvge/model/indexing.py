@@ -215,7 +215,7 @@ def training_candidates(fitted: Fitted, view: str, among: str, *, many: bool = F
     """Return the training entities of a view as candidates for queries of view ``among``.
 
     ``many`` searches are worth a copy of vectors that were computed for them: NumPy asks for huge
-    pages of memory, torch does not, and a product with 10^6 vectors then takes a quarter less time.
+    pages of memory, torch does not, and a product with many vectors is faster with them.
     """
     for name in (view, among):
         fitted.schema_of(name)
