@@ -23,6 +23,15 @@ class Chunk(NamedTuple):
     given_ids: Ids | None  # None if the table has no id column
     links: dict[str, Any] | None  # first links, as PMvGE.fold_in takes them
 
+    def links_of(self, row: int) -> dict[str, Any] | None:
+        """Return the first links of one row, as those of row 0; None if it has none."""
+        found = {}
+        for other, (rows, ids, weights) in (self.links or {}).items():
+            own = np.flatnonzero(rows == row)
+            if len(own):
+                found[other] = (np.zeros_like(own), ids[own], weights[own])
+        return found or None
+
 
 def check_columns(model: PMvGE, among: str, wanted: Sequence[str], where: str) -> None:
     """Raise InputError, which starts with ``where``, for a column that the model does not have."""
