@@ -182,6 +182,19 @@ def test_ids_of_another_type_are_refused(refused, papers, paper_model, tmp_path)
     assert "expected ids of the model's type, integers such as 1000, got text" in message
 
 
+def test_ids_of_which_none_is_known_are_refused(refused, tables, own_model):
+    before = contents(own_model)
+    for name in ("users.csv", "ratings.csv"):  # integers instead of text
+        rewrite(
+            tables / name,
+            lambda rows: [rows[0], *([str(7000 + int(r[0].strip("u"))), *r[1:]] for r in rows[1:])],
+        )
+    message = refused("update", own_model, tables / "pmvge.toml")
+    assert "view 'users': expected the entities of the model, with ids such as 'u" in message
+    assert "got none of them, but ids such as '7" in message
+    assert contents(own_model) == before
+
+
 def test_other_views_are_refused(refused, papers, own_model):
     flags = ("--view", f"papers={papers / 'papers.csv'}")
     links = ("--links", f"papers,papers={papers / 'cites.csv'}:columns=citing,cited")
