@@ -24,7 +24,6 @@ from pmvge import MultiViewGraph
 from pmvge.encoders import EncoderSpec, MultiViewEncoder, choose_encoders, schemas_of
 from pmvge.experiments.paper_model import paper_model
 from pmvge.model.trainer import make_trainer
-from pmvge.training.progress import NoProgress
 
 SIZES = (10_000, 100_000, 1_000_000)
 GOAL = 1.3
@@ -61,7 +60,7 @@ def measure(kind: str, repeats: int) -> list[dict[str, Any]]:
         choices = choose_encoders("mlp", spec, schemas_of(graph))
         network = MultiViewEncoder(choices, schemas_of(graph), 64, "cosine")
         network.train()
-        trainer = make_trainer(settings, network, graph, None, torch.device("cpu"), 0, NoProgress())
+        trainer = make_trainer(settings, network, graph, None, torch.device("cpu"), 0)
         batches = iter(trainer.batches)
         steps[f"{n:,}"] = lambda trainer=trainer, batches=batches: trainer.train_step(next(batches))
         set_up[f"{n:,}"] = time.perf_counter() - start

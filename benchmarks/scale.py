@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from output import write
+from output import RESULTS, write
 from plotly import graph_objects
 from scipy import sparse
 from step import median_times
@@ -43,7 +43,6 @@ from pmvge.experiments.paper_model import paper_model
 from pmvge.model.priors import EVERY as PRIOR_STEPS
 from pmvge.model.trainer import make_trainer
 from pmvge.training import Trainer
-from pmvge.training.progress import NoProgress
 
 SIZES = (100_000, 1_000_000, 10_000_000)
 LINKS, FEATURES, HIDDEN, K, BATCH = 10, 64, 256, 64, 512
@@ -153,7 +152,7 @@ def trainer_of(
     )
     network.train()
     device = torch.device("cpu")
-    return make_trainer(settings, network, graph, None, device, 0, NoProgress()), network
+    return make_trainer(settings, network, graph, None, device, 0), network
 
 
 def steps_of(trainer: Trainer) -> Callable[[], None]:
@@ -266,7 +265,7 @@ def small_graph() -> MultiViewGraph:
 
 
 def run_effects() -> dict[str, Any]:
-    """Return milliseconds per step with effects, by size, and next to those without."""
+    """Return CPU milliseconds per step with effects, by size, and next to those without."""
 
     def runs(graph: MultiViewGraph, *options: Any) -> Callable[[], None]:
         step = steps_of(trainer_of(graph, *options)[0])
@@ -277,7 +276,8 @@ def run_effects() -> dict[str, Any]:
     for name, n in (("10^5", 100_000), ("10^7", 10_000_000)):
         times[name] = runs(free_graph(n), "vector", EFFECTS_K)
     return {
-        name: 1e3 * seconds / PRIOR_STEPS for name, seconds in median_times(times, RUNS).items()
+        name: 1e3 * seconds / PRIOR_STEPS
+        for name, seconds in median_times(times, RUNS, time.process_time).items()
     }
 
 
@@ -315,6 +315,10 @@ def main() -> None:
     effects = apart("effects", Path())
     print_effects(effects)
     if options.only_effects:
+        path = RESULTS / "scale.json"
+        stored = json.loads(path.read_text())
+        stored["results"]["effects"] = effects
+        path.write_text(json.dumps(stored, indent=1) + "\n")
         return
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)

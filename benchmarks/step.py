@@ -28,7 +28,6 @@ from pmvge.encoders import MultiViewEncoder, schemas_of
 from pmvge.experiments.paper_model import paper_model
 from pmvge.likelihoods import build_family
 from pmvge.model.trainer import make_trainer
-from pmvge.training.progress import NoProgress
 
 LINKS = UNIFORM = 512
 NODES = 20_000
@@ -80,7 +79,7 @@ def step_of(
         choices, schemas_of(graph), K, similarity, build_family(family, pairs), pairs=pairs
     )
     network.train()
-    trainer = make_trainer(settings, network, graph, None, torch.device("cpu"), 0, NoProgress())
+    trainer = make_trainer(settings, network, graph, None, torch.device("cpu"), 0)
     batches = iter(trainer.batches)
     return lambda: trainer.train_step(next(batches))
 

@@ -365,3 +365,15 @@ def test_the_site_loads_nothing_from_other_servers(tmp_path):
         assert ".. math::" not in text, page
     for sheet in (tmp_path / "site").rglob("*.css"):
         assert not re.search(r"url\(\"?(?:https?:)?//|@import", sheet.read_text()), sheet
+
+
+def test_scripts_import_what_exists():
+    """Benchmarks, examples and scripts of the site are not run by the tests."""
+    scripts = [*ROOT.glob("benchmarks/*.py"), *ROOT.glob("examples/*.py"), *DOCS.glob("site/*.py")]
+    for script in scripts:
+        for node in ast.walk(ast.parse(script.read_text())):
+            if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "pmvge":
+                module = importlib.import_module(str(node.module))
+                for name in node.names:
+                    if not hasattr(module, name.name):
+                        importlib.import_module(f"{node.module}.{name.name}")

@@ -162,6 +162,18 @@ def fit_effects(folder: Path) -> None:
         (folder / f"refused {rank}").write_text(str(error))
 
 
+def fit_held_out(folder: Path) -> None:
+    """Hold out links, and entities to calibrate with; with a seed, without one, and of shards."""
+    rank = int(os.environ["RANK"])
+    options = {"max_steps": 40, "progress": False}
+    for seed in (0, None):
+        model = PMvGE(K, random_state=seed, **options)
+        model.fit(full_graph(), hold_out=0.2, calibrate=0.2).save(folder / f"{seed} {rank}")
+    model = PMvGE(K, random_state=0, **options)
+    model.fit(link_share(full_graph(), World(rank, 2)), hold_out=0.2, sharded=True)
+    model.save(folder / f"shard {rank}")
+
+
 def fit_with_checkpoints(folder: Path) -> None:
     """Fit with checkpoints, and write the process id, which a test uses to kill the process."""
     model = PMvGE(
@@ -214,7 +226,7 @@ TASKS: dict[str, Callable[[Path], None]] = {
     f.__name__: f
     for f in (
         send_gradients, send_densities, train_lazy_rows, fit_shards, fit_with_checkpoints,
-        fit_and_leave, fit_another_graph, fit_more_processes, fit_effects,
+        fit_and_leave, fit_another_graph, fit_more_processes, fit_effects, fit_held_out,
     )
 }  # fmt: skip
 
@@ -338,6 +350,33 @@ def test_effects_are_the_same_in_all_processes(tmp_path):
         assert (norms[~linked] == 0).all()
     for rank in range(2):
         assert "'image': expected the same entities" in (tmp_path / f"refused {rank}").read_text()
+
+
+def test_held_out_links_and_factors_are_the_same_in_all_processes(tmp_path):
+    run_task(fit_held_out, tmp_path)
+    alone = PMvGE(K, max_steps=1, random_state=0, progress=False).fit(full_graph(), hold_out=0.2)
+    for kind in ("0", "None", "shard"):
+        first, second = (PMvGE.load(tmp_path / f"{kind} {rank}") for rank in range(2))
+        for view, Y in first.embeddings_.items():
+            np.testing.assert_array_equal(Y, second.embeddings_[view])
+        factors = [model.describe()["calibrated"] for model in (first, second)]
+        assert factors[0] == factors[1]
+        found = factors[0]["dense,sparse"]["new-known"]
+        assert (found is not None) == (kind != "shard")
+        assert first.history_[-1].validation is not None
+        if kind == "shard":  # no process has all links
+            assert first.links_ is None
+            continue
+        for pair, held in alone.links_.held_out.items():
+            ends = [
+                np.stack([model.links_.held_out[pair].rows, model.links_.held_out[pair].cols])
+                for model in (first, second)
+            ]
+            np.testing.assert_array_equal(*ends)
+            assert ends[0].shape[1] == len(held)
+            if kind == "0":
+                np.testing.assert_array_equal(ends[0], np.stack([held.rows, held.cols]))
+        assert first.evaluate()["overall"] == second.evaluate()["overall"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc/self/task")

@@ -80,6 +80,14 @@ def test_unknown_and_ambiguous_texts_are_errors(either, view, text, says):
         either.find(view, text)
 
 
+def test_of_equally_similar_ids_those_with_the_same_beginning_come_first():
+    ids = [f"f{n:05}" for n in range(300)]
+    model = PMvGE(2, max_steps=1, random_state=0, progress=False)
+    model.fit(MultiViewGraph({"a": 300}, {("a", "a"): ([0, 1], [1, 2])}, {"a": ids}))
+    with pytest.raises(InputError, match="similar: 'f00120', 'f00121', 'f00122', 'f00123', 'f001"):
+        model.find("a", "f0012")
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [

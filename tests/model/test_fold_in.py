@@ -264,7 +264,7 @@ def test_known_rows_keep_their_effects(model, featureless):
     ("links", "says"),
     [
         ([("film", 1)], r"expected a dict \{view: \(rows, ids, weights\)\}, got list"),
-        ({"film": 3}, r"expected \(rows, ids\) or \(rows, ids, weights\)"),
+        ({"film": 3}, r"expected \(rows, ids\) or \(rows, ids, weights\), got int"),
         ({"films": ([0], ["f1"])}, "unknown view 'films'.*did you mean 'film'"),
         ({"tag": ([0], [1])}, "'user' and 'tag' were not observed in training"),
         ({"film": ([0, 1], ["f1"])}, "rows, ids and weights of one length, got 2, 1 and"),

@@ -65,7 +65,7 @@ FILES = {
     "a quote without end": (HEAD + 'a,"1\nb,2\n', "(x.csv): cannot be read: .*unterminated quote"),
     "Latin letters": (
         HEAD.encode() + b"\xe9,1\n",
-        "(x.csv): cannot be read: .*not utf-8 encoded.*iconv -f LATIN1",
+        '(x.csv): cannot be read: .*not utf-8 encoded.*set encoding = "latin-1".*iconv',
     ),
     "a Latin header": (b"film,\xe9t\xe9\na,1\n", "x.csv: cannot be read: .*utf-8"),
     "a name twice": (

@@ -36,6 +36,15 @@ def load_project(project: Path | None, view: list[str] | None, links: list[str] 
     return Project(views, tables)
 
 
+def find_link_source(table: str) -> Any:
+    """Return a table as a link table of ./pmvge.toml describes it, else its name."""
+    file = Path("pmvge.toml")
+    for described in read_project(file).links.values() if file.exists() else ():
+        if described.source.path is not None and Path(described.source.path) == Path(table):
+            return described.source
+    return table
+
+
 def describe_project(project: Project) -> list[str]:
     """Return a line for each view and each link table of a project."""
     lines = []

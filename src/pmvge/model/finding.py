@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from pmvge.graph import Ids, find_ids
 from pmvge.model.fitted import Fitted, texts_of
 
 LISTED = 5  # similar entities in a message
+CUTOFF = 0.6  # of the share of equal letters, for texts of similar spelling
 COMPARED = 100_000  # texts whose spelling is compared, at most
 
 
@@ -81,9 +83,20 @@ def _similar(ids: Ids, names: NDArray[Any] | None, text: str) -> list[str]:
         first: dict[str, int] = {}
         for position, candidate in enumerate(lowered[:COMPARED].tolist()):
             first.setdefault(candidate, position)
-        close = get_close_matches(lower, first, n=LISTED)
-        found |= dict.fromkeys(first[candidate] for candidate in close)
+        close = get_close_matches(lower, first, n=len(first), cutoff=CUTOFF)
+        found |= dict.fromkeys(first[each] for each in _by_beginning(close, lower))
     return [_describe(ids, names, int(at)) for at in list(found)[:LISTED]]
+
+
+def _by_beginning(close: list[str], text: str) -> list[str]:
+    """Return the closest texts; of equally close ones, first those that begin in the same way."""
+
+    def key(candidate: str) -> tuple[float, int, str]:
+        letters = zip(candidate, text, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], letters))
+        return -SequenceMatcher(None, candidate, text).ratio(), -same, candidate
+
+    return sorted(close, key=key)[:LISTED]
 
 
 def _examples(ids: Ids, names: NDArray[Any] | None) -> str:

@@ -57,7 +57,9 @@ def _check_entries(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
     """Return row numbers, positions of known entities, and weights."""
     if not isinstance(given, tuple | list) or len(given) not in (2, 3):
-        raise InputError(f"{where}: expected (rows, ids) or (rows, ids, weights)")
+        raise InputError(
+            f"{where}: expected (rows, ids) or (rows, ids, weights), got {type(given).__name__}"
+        )
     rows = np.asarray(given[0])
     if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
         raise InputError(f"{where}: rows: expected a list of row numbers, got {short(given[0])}")

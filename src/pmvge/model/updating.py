@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.errors import InputError
+from pmvge.errors import InputError, short
 from pmvge.graph import Links, MultiViewGraph, Pair
 from pmvge.model.fitted import Fitted, Labels
 from pmvge.model.fitting import fit
@@ -61,8 +61,8 @@ class Changes:
 def find_changes(fitted: Fitted, graph: MultiViewGraph) -> Changes:
     """Return how a graph differs from the one that a model was fitted to.
 
-    Raise InputError if its views or columns are others, if ids do not identify its entities, or if
-    the model has no training links.
+    Raise InputError if its views or columns are others, if ids do not identify its entities, if no
+    entity of a view is known, or if the model has no training links.
     """
     fitted.require_links("update")
     graph = match_graph(fitted, graph, "update")
@@ -74,6 +74,13 @@ def find_changes(fitted: Fitted, graph: MultiViewGraph) -> Changes:
                     f"has default ids; pass MultiViewGraph(..., ids={{{view!r}: ...}}) to both"
                 )
     positions = positions_in(fitted, graph)
+    for view, at in positions.items():
+        if (at < 0).all():
+            known, given = (short(ids[view][0].item()) for ids in (fitted.ids, graph.ids))
+            raise InputError(
+                f"update: view {view!r}: expected the entities of the model, with ids such as "
+                f"{known}, and new ones, got none of them, but ids such as {given}"
+            )
     places, changed, gone = {}, {}, {}
     for (a, b), links in graph.links.items():
         old = fitted.known_links(a, b)

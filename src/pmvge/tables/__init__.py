@@ -26,7 +26,7 @@ from pmvge.tables.project import (
 from pmvge.tables.project_file import parse_toml, read_project
 from pmvge.tables.reading import DroppedRows, Tables, graph_from_frames, read_graph, read_tables
 from pmvge.tables.records import rows_of_records, weights_of_records
-from pmvge.tables.saved_columns import feature_columns
+from pmvge.tables.saved_columns import as_in_training, feature_columns
 from pmvge.tables.sources.dialect import Dialect
 from pmvge.tables.sources.source import Source
 from pmvge.tables.splitting import TableSplit, split_table, write_split
@@ -50,6 +50,7 @@ __all__ = [
     "UnsureError",
     "ViewTable",
     "WeightWarning",
+    "as_in_training",
     "check_saved_tables",
     "describe_values",
     "feature_columns",

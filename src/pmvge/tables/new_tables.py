@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -27,11 +26,10 @@ from pmvge.tables.columns.encodings import Notes
 from pmvge.tables.columns.recipe import Recipe, fetch_batches
 from pmvge.tables.joining import JoinSummary, join_links, register_ids, transform_weights
 from pmvge.tables.project import LinkTable
-from pmvge.tables.saved_columns import SavedTables
+from pmvge.tables.saved_columns import SavedTables, as_written
 from pmvge.tables.sources.arrays import ROW
 from pmvge.tables.sources.connection import connect, quote_ident, table_errors
-from pmvge.tables.sources.dialect import DEFAULT, Dialect
-from pmvge.tables.sources.source import Source, as_source
+from pmvge.tables.sources.source import as_source
 from pmvge.tables.sources.staging import stage
 
 
@@ -67,7 +65,7 @@ def select_rows(
     """Yield what :func:`read_rows` does, by queries of a new connection."""
     known = saved_view(tables, view)
     recipe = None if known["recipe"] is None else Recipe.from_dict(known["recipe"])
-    table = _as_written(source, known)
+    table = as_written(as_source(source), known)
     where = f"view {view} ({table})"
     types = stage(db, "raw", table, folder)
     with table_errors(where):
@@ -151,7 +149,7 @@ def read_links(
     """
     described = _links(tables, pair)
     table = LinkTable(
-        _as_written(source, described),
+        as_written(as_source(source), described),
         tuple(described["columns"]),
         described["weight"],
         described["aggregate"],
@@ -214,7 +212,7 @@ def read_labels(
     Raise TableError if a column is missing, or if no row has an id of the view.
     """
     known = saved_view(tables, view)
-    table = _as_written(source, known)
+    table = as_written(as_source(source), known)
     where = f"labels of {view} ({table})"
     with connect(Path()) as db:
         types = stage(db, "raw", table, Path())
@@ -246,7 +244,7 @@ def pair_of(tables: SavedTables, source: Any) -> Pair:
     entries = _require_tables(tables)["links"]
     candidates: list[Pair] = []
     for entry in entries:
-        written = _as_written(source, entry)
+        written = as_written(table, entry)
         with connect(Path()) as db:
             try:
                 types = stage(db, "raw", written, Path())
@@ -265,14 +263,6 @@ def pair_of(tables: SavedTables, source: Any) -> Pair:
 def link_pairs(tables: SavedTables) -> list[Pair]:
     """Return the view pairs of the training link tables."""
     return [(a, b) for a, b in (entry["pair"] for entry in _require_tables(tables)["links"])]
-
-
-def _as_written(source: Any, known: Mapping[str, Any]) -> Source:
-    """Return the source of a new table, written as the table in training was."""
-    given = as_source(source)
-    if given.dialect != DEFAULT or "dialect" not in known:
-        return given
-    return replace(given, dialect=Dialect.of(str(given), known["dialect"]))
 
 
 def _require_tables(tables: SavedTables) -> Mapping[str, Any]:

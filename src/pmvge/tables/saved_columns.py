@@ -8,7 +8,9 @@ from typing import Any
 
 from pmvge.errors import TableError
 from pmvge.tables.columns.recipe import Recipe, resolve_features
-from pmvge.tables.project import Feature, Project
+from pmvge.tables.project import Feature, LinkTable, Project, ViewTable
+from pmvge.tables.sources.dialect import DEFAULT, Dialect
+from pmvge.tables.sources.source import Source
 
 SavedTables = Mapping[str, Any] | None  # ``PMvGE.tables_``; None: not fitted to tables
 
@@ -61,6 +63,61 @@ def match_columns(
         features = {column: Feature(kind) for column, kind in expected.items()}
         views[name] = replace(table, features=features) if features else table
     return replace(project, views=views)
+
+
+def as_in_training(project: Project, tables: SavedTables) -> Project:
+    """Return a project whose tables are read as in training, where they have no options.
+
+    The options are how a file is written, its columns and weights, and what a bad cell means. A
+    view pair has the order of the training.
+    """
+    if tables is None:
+        return project
+    saved = {tuple(entry["pair"]): entry for entry in tables["links"]}
+    views = {
+        name: _fill_view(table, tables["views"].get(name, {}))
+        for name, table in project.views.items()
+    }
+    links = {}
+    for (a, b), table in project.links.items():
+        if (b, a) in saved and a != b:
+            columns = None if table.columns is None else (table.columns[1], table.columns[0])
+            links[b, a] = _fill_links(replace(table, columns=columns), saved[b, a])
+        else:
+            links[a, b] = _fill_links(table, saved.get((a, b), {}))
+    return replace(project, views=views, links=links)
+
+
+def _fill_view(table: ViewTable, saved: Mapping[str, Any]) -> ViewTable:
+    options = _unset(table, saved, ("id", "standardize", "normalize_ids", "on_error"))
+    source = None if table.source is None else as_written(table.source, saved)
+    return replace(table, source=source, **options)
+
+
+def _fill_links(table: LinkTable, saved: Mapping[str, Any]) -> LinkTable:
+    keys = ("weight", "aggregate", "symmetrize", "transform", "on_error")
+    options = _unset(table, saved, keys)
+    if table.columns is None and saved.get("columns"):
+        options["columns"] = tuple(saved["columns"])
+    return replace(table, source=as_written(table.source, saved), **options)
+
+
+def _unset(
+    table: ViewTable | LinkTable, saved: Mapping[str, Any], keys: Iterable[str]
+) -> dict[str, Any]:
+    """Return the saved options that a table leaves at their defaults."""
+    return {
+        key: saved[key]
+        for key in keys
+        if key in saved and getattr(table, key) == getattr(type(table), key)
+    }
+
+
+def as_written(source: Source, saved: Mapping[str, Any]) -> Source:
+    """Return the source of a new table, written as the table in training was."""
+    if source.dialect != DEFAULT or "dialect" not in saved:
+        return source
+    return replace(source, dialect=Dialect.of(str(source), saved["dialect"]))
 
 
 def _listed(names: Iterable[str]) -> str:

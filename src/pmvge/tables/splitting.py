@@ -15,8 +15,9 @@ from pmvge.checks import real
 from pmvge.errors import ParameterError, TableError
 from pmvge.storage import replace_file
 from pmvge.tables.columns.casts import cast, check_casts, check_column, is_invalid
+from pmvge.tables.guessing.folder import dialect_notes, guess_dialect
 from pmvge.tables.sources.connection import connect, fetch_all, quote_ident, table_errors
-from pmvge.tables.sources.source import as_source
+from pmvge.tables.sources.source import Source, as_source
 from pmvge.tables.sources.staging import stage
 
 PARQUET = (".parquet", ".pq")
@@ -43,7 +44,8 @@ def split_table(
 
     Without ``time`` and ``entity``, rows are held out at random. Rows without a time or an entity
     stay in training. Raise TableError if the table or a column is not valid or cannot be split, and
-    ParameterError if the options are not.
+    ParameterError if the options are not. How a text file is written is guessed, as by ``pmvge
+    init``, unless a :class:`Source` has a dialect.
 
     Parameters
     ----------
@@ -64,7 +66,8 @@ def split_table(
     real(0, 1, open_low=True)("fraction", fraction)
     if time is not None and entity is not None:
         raise ParameterError("split: expected time or entity, got both")
-    table, base = as_source(source), folder or Path()
+    base = folder or Path()
+    table = guess_dialect(as_source(source), base)
     where, rng = str(table), np.random.default_rng(seed)
     with connect(base) as db:
         types = stage(db, "raw", table, base)
@@ -85,7 +88,20 @@ def split_table(
             f"{where}: expected at least one row to hold out and one to keep, got "
             f"{int(out.sum()):,} of {len(rows):,}; use another fraction"
         )
+    notes += _written(table)
     return TableSplit(rows.filter(pyarrow.array(~out)), rows.filter(pyarrow.array(out)), notes)
+
+
+def _written(table: Source) -> list[str]:
+    """Return notes on keys of the project file that do not hold for the parts, which are CSV."""
+    keys = [key for key in ("header", "delimiter", "encoding") if key in table.dialect.to_dict()]
+    if not keys:
+        return []
+    return [
+        *dialect_notes(str(table), table.dialect),
+        "the parts have a header, commas and UTF-8: remove "
+        f"{' and '.join(keys)} from these links in the project file",
+    ]
 
 
 def write_split(split: TableSplit, train: Path, held_out: Path) -> None:

@@ -41,6 +41,37 @@ def test_entities_of_a_view_are_held_out(run, tables, read, monkeypatch):
     assert content["notes"] == [f"held out {len(held)} of {len(held | kept)} values of user_id"]
 
 
+def test_a_file_without_a_header_in_latin_1(run, read, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [(f"\xe9{n % 9}", f"t{n % 7}", str(n)) for n in range(63)]
+    text = "".join("\t".join(row) + "\n" for row in rows)
+    (tmp_path / "user_tag.dat").write_text(text, encoding="latin-1")
+    printed = run("split", "user_tag.dat", "--entity", "column1")
+    parts = [
+        tuple(row.values())
+        for part in ("train", "held_out")
+        for row in read(tmp_path / "split" / f"{part}.csv")
+    ]
+    assert sorted(parts) == sorted(rows)
+    assert "user_tag.dat has no header: its columns are column1, column2" in printed.err
+    assert "remove header and encoding from these links" in printed.err
+    run("split", "user_tag.dat", "--seed", 1, "-o", "other")
+    (tmp_path / "pmvge.toml").write_text(
+        """
+        [views.user]
+        [views.tag]
+        [[links]]
+        views = ["user", "tag"]
+        source = "user_tag.dat"
+        columns = ["who", "column2"]
+        header = ["who"]
+        encoding = "latin-1"
+        """
+    )
+    run("split", "user_tag.dat", "--entity", "who", "-o", "named")
+    assert set(read(tmp_path / "named" / "train.csv")[0]) == {"who", "column2", "column3"}
+
+
 def test_existing_files_stay(run, tables, monkeypatch):
     monkeypatch.chdir(tables)
     run("split", "ratings.csv")

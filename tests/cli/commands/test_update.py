@@ -106,6 +106,38 @@ def test_a_project_of_flags(run, papers, paper_model, tmp_path):
     assert 5000 in PMvGE.load(model).ids_["papers"]
 
 
+def test_tables_of_flags_are_read_as_in_the_fit(run, tmp_path, monkeypatch):
+    """Without a header, in Latin-1, with decimal commas and a transform of the weights."""
+    monkeypatch.chdir(tmp_path)
+    rows = [(f"\xfc{n % 7}", f"f{n % 5}", f"{n % 3 + 1},5") for n in range(35)]
+    text = "\n".join(";".join(row) for row in rows) + "\n"
+    Path("seen.txt").write_text(text, encoding="latin-1")
+    Path("pmvge.toml").write_text(
+        """
+        [views.user]
+        [views.film]
+        [[links]]
+        views = ["user", "film"]
+        source = "seen.txt"
+        columns = ["column1", "column2"]
+        weight = { column = "column3", transform = "log1p" }
+        header = false
+        encoding = "latin-1"
+        delimiter = ";"
+        decimal = ","
+        """
+    )
+    run("fit", "--set", "max_steps=5", "--set", "n_components=2")
+    fitted = PMvGE.load("model")
+    assert "No new rows" in run("update", "model", "--links", "user,film=seen.txt").out
+    assert "No new rows" in run("update", "model", "--links", "film,user=seen.txt").out
+    Path("seen.txt").write_text(text + "\xfc9;f0;2,5\n", encoding="latin-1")
+    assert "user: entities: 1 new" in run("update", "model", "--links", "user,film=seen.txt").out
+    updated = PMvGE.load("model")
+    assert updated.tables_ == fitted.tables_
+    assert "\xfc9" in updated.ids_["user"]
+
+
 # -- bad input ------------------------------------------------------------------------------
 
 
@@ -148,6 +180,19 @@ def test_ids_of_another_type_are_refused(refused, papers, paper_model, tmp_path)
     links = ("--links", f"papers,papers={tables / 'cites.csv'}:columns=citing,cited")
     message = refused("update", paper_model, *flags, *links)
     assert "expected ids of the model's type, integers such as 1000, got text" in message
+
+
+def test_ids_of_which_none_is_known_are_refused(refused, tables, own_model):
+    before = contents(own_model)
+    for name in ("users.csv", "ratings.csv"):  # integers instead of text
+        rewrite(
+            tables / name,
+            lambda rows: [rows[0], *([str(7000 + int(r[0].strip("u"))), *r[1:]] for r in rows[1:])],
+        )
+    message = refused("update", own_model, tables / "pmvge.toml")
+    assert "view 'users': expected the entities of the model, with ids such as 'u" in message
+    assert "got none of them, but ids such as '7" in message
+    assert contents(own_model) == before
 
 
 def test_other_views_are_refused(refused, papers, own_model):

@@ -30,7 +30,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
     console.print(f"training: {training['summary']}", markup=False, soft_wrap=True)
     changed = ", ".join(f"{key} = {value}" for key, value in facts["changed_settings"].items())
     console.print(
-        f"settings that differ from the defaults: {changed or 'none'}",
+        f"settings that differ from the defaults or were chosen for the data: {changed or 'none'}",
         markup=False,
         soft_wrap=True,
     )

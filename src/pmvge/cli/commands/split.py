@@ -34,7 +34,7 @@ def split(
     """Hold out a part of a link table: at random, the latest rows, or some entities.
 
     Writes two files and leaves the table as it is. Fit a model to the first file, and evaluate it
-    on the second.
+    on the second. The table is read as pmvge.toml in this folder says, or as pmvge init would.
 
     Example: pmvge split ratings.csv --time timestamp --fraction 0.1
     """
@@ -44,9 +44,11 @@ def split(
         if path.exists() and not force:
             raise StorageError(f"{path}: the file exists; pass --force to replace it")
     check_writable(output, folder=True)
+    from pmvge.cli.projects import find_link_source
     from pmvge.tables import split_table, write_split
 
-    parts = split_table(table, fraction=fraction, time=time, entity=entity, seed=seed)
+    source = find_link_source(table)
+    parts = split_table(source, fraction=fraction, time=time, entity=entity, seed=seed)
     write_split(parts, train, held_out)
     rows = {"train": len(parts.train), "held_out": len(parts.held_out)}
     if as_json:

@@ -33,16 +33,17 @@ def update(
     """Train a model further on tables that have grown, and save it in its folder.
 
     The tables are those of the fit, with all rows of today, old and new: a project file, or --view
-    and --links. Columns are read as in the fit. New entities start from their first links; then
-    follows a fifth of the steps of the fit. Without new rows the model stays as it is. The folder
-    is replaced atomically: it holds the old model or the new one.
+    and --links. Columns are read as in the fit, and so are the files of --view and --links, unless
+    they have options. New entities start from their first links; then follows a sixth of the steps
+    of the fit. Without new rows the model stays as it is. The folder is replaced atomically: it
+    holds the old model or the new one.
 
     Example: pmvge update model/ pmvge.toml
     """
     from pmvge.cli.projects import load_project
     from pmvge.cli.training import exit_on_interrupt
     from pmvge.model import PMvGE
-    from pmvge.tables import read_tables
+    from pmvge.tables import as_in_training, read_tables
 
     console = Console(quiet=as_json, highlight=False)
     loaded = PMvGE.load(model)
@@ -51,6 +52,8 @@ def update(
             f"{model}: the model was not fitted to tables; call PMvGE.update with a graph"
         )
     described = load_project(project, view, links)
+    if links:  # flags name files only
+        described = as_in_training(described, loaded.tables_)
     check_writable(model, folder=True)
     tables = read_tables(described, strict=strict, tables=loaded.tables_)
     print_notes(tables.notes())

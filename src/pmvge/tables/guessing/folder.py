@@ -13,7 +13,7 @@ from pmvge.tables.guessing.questions import Answers, Question
 from pmvge.tables.guessing.text_files import TextFile, sniff_text
 from pmvge.tables.sources.connection import table_errors
 from pmvge.tables.sources.databases import table_names
-from pmvge.tables.sources.dialect import Dialect
+from pmvge.tables.sources.dialect import DEFAULT, Dialect
 from pmvge.tables.sources.file_format import FileFormat
 from pmvge.tables.sources.files import CSV
 from pmvge.tables.sources.formats import detect_format
@@ -95,7 +95,9 @@ def find_tables(folder: Path, answers: Answers) -> tuple[list[FoundTable], dict[
         header: bool | tuple[str, ...] = columns.get(path, path not in headless)
         dialect = replace(text.dialect, header=header)
         source = Source(path.name, dialect=dialect)
-        found.append(FoundTable(ending if shared else stem, source, _notes(path.name, dialect)))
+        found.append(
+            FoundTable(ending if shared else stem, source, dialect_notes(path.name, dialect))
+        )
     return found + [FoundTable(name, source) for name, source in sources], skipped
 
 
@@ -147,7 +149,22 @@ def _columns_of_names(headless: dict[Path, TextFile]) -> dict[Path, tuple[str, .
     }
 
 
-def _notes(file: str, dialect: Dialect) -> tuple[str, ...]:
+def guess_dialect(source: Source, folder: Path) -> Source:
+    """Return the source of a text file with its dialect guessed, and any other source as it is.
+
+    The first line is a header unless it is clearly data.
+    """
+    if source.path is None or source.dialect != DEFAULT or not (folder / source.path).is_file():
+        return source
+    path = folder / source.path
+    if not isinstance(_detect(path), Text):
+        return source
+    text = sniff_text(path)
+    return replace(source, dialect=replace(text.dialect, header=text.header is not False))
+
+
+def dialect_notes(file: str, dialect: Dialect) -> tuple[str, ...]:
+    """Return notes on a file that has no header or is not UTF-8."""
     notes = []
     if dialect.header is False:
         notes.append(f"{file} has no header: its columns are column1, column2, ...")

@@ -28,8 +28,8 @@ CSV_HINT = (
     '(UTF-8, or set encoding = "latin-1")'
 )
 ENCODING_HINT = (
-    "; expected text in UTF-8: convert a file in Latin-1 with iconv -f LATIN1 -t UTF-8 OLD > NEW, "
-    "or read it with pandas.read_csv(OLD, encoding='latin-1') and pass the data frame"
+    '; expected text in UTF-8: set encoding = "latin-1" for the table in the project file, or '
+    "convert the file with iconv -f LATIN1 -t UTF-8 OLD > NEW"
 )
 CONFIG: dict[str, str | bool | int | float | list[str]] = {
     # A name in a query is a table or a file, never a Python variable.
