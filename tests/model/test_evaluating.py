@@ -320,8 +320,8 @@ def test_the_advice_depends_on_the_model():
     other = MultiViewGraph(views, {("user", "item"): heavy, ("item", "tag"): tags})
     for settings, says in (
         ({"effects": "none"}, ["pair_weights = 'balanced': user,item", "effects = 'vector'"]),
-        ({"effects": "vector"}, ["pair_weights = 'balanced': user,item", "effects_prior = 0.5"]),
-        ({"effects": "vector", "effects_prior": 0.5, "pair_weights": "balanced"}, ["more steps"]),
+        ({"effects": "vector"}, ["pair_weights = 'balanced': user,item"]),
+        ({"effects": "vector", "pair_weights": "balanced"}, ["more steps"]),
     ):
         model = quick(max_steps=20, **settings).fit(other, hold_out=0.2)
         advice = model.evaluate()["warnings"][-1]

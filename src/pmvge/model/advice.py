@@ -20,11 +20,6 @@ def suggest_changes(fitted: Fitted) -> str:
             found.append(f"pair_weights = 'balanced': {','.join(largest)} has nearly all weight")
     if "vector" not in fitted.effects.values():
         found.append("effects = 'vector', which also learns from each entity's own links")
-    elif fitted.settings["effects_prior"] is None and any(
-        kind == "vector" and fitted.schemas[view].row_shape is None
-        for view, kind in fitted.effects.items()
-    ):
-        found.append("effects_prior = 0.5, if entities without features have few links")
     history, best = fitted.history, fitted.history.best
     if best is not None and best.step == history[-1].step:
         found.append("more steps (max_epochs): the last check was the best")
