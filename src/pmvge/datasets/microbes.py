@@ -17,8 +17,10 @@ from scipy import sparse
 
 from pmvge.datasets.downloads import data_folder
 from pmvge.errors import InputError, one_line
+from pmvge.graph import MultiViewGraph
 
 SOURCE = "https://github.com/biocore/mmvec/tree/master/examples/cf"
+ADDRESS = "https://raw.githubusercontent.com/biocore/mmvec/master/examples/cf/"
 FILES = ("otus_nt.biom", "lcms_nt.biom")
 PREFIXES = ("", "examples_cf_")
 
@@ -32,6 +34,20 @@ class Microbes:
     metabolites: NDArray[np.str_]  # (p,) names made of mass and retention time
     counts: sparse.csr_array  # (n, m) numbers of reads
     intensities: sparse.csr_array  # (n, p) of the mass spectrometer
+
+    def graph(self) -> MultiViewGraph:
+        """Return samples linked to microbes and to metabolites, by percent of the sample's total.
+
+        A microbe with a fifth of the reads of a sample has a link of weight 20 to it, and a
+        metabolite likewise by its intensity. Both totals depend on the instrument, not on the
+        sample.
+        """
+        links = {
+            ("sample", view): matrix.multiply(100 / matrix.sum(axis=1)[:, None])
+            for view, matrix in (("microbe", self.counts), ("metabolite", self.intensities))
+        }
+        ids = {"sample": self.samples, "microbe": self.microbes, "metabolite": self.metabolites}
+        return MultiViewGraph({view: len(names) for view, names in ids.items()}, links, ids)
 
 
 def load_microbes(folder: str | Path | None = None, *, min_samples: int = 1) -> Microbes:

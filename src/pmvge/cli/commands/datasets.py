@@ -107,7 +107,7 @@ def describe(name: Name, folder: Folder = None, as_json: AsJson = False) -> None
         print(json.dumps({**facts, "graph": content}, indent=1))
         return
     table = Table(show_header=False, box=None, pad_edge=False)
-    labels = {"summary": "description", "source": "source", "note": "to cite"}
+    labels = {"summary": "description", "source": "source", "licence": "licence", "note": "to cite"}
     for key, label in labels.items():
         table.add_row(label, Text(facts[key], overflow="fold"))
     Console().print(table)
@@ -167,6 +167,7 @@ def _facts(dataset: Dataset, data: Path | None) -> dict[str, Any]:
         "name": dataset.name,
         "summary": dataset.summary,
         "source": dataset.source,
+        "licence": dataset.licence,
         "note": dataset.note,
         "folder": folder and str(folder),
         "found": found and str(found),
