@@ -143,9 +143,10 @@ def test_command_is_installed(environment: Environment) -> None:
 
 
 def test_every_import_is_declared(environment: Environment) -> None:
-    """Checked for all source files, with the extras `baselines` and `tune`."""
-    extras = frozenset({"baselines", "tune"})
-    declared = {normalized(item.name) for item in required(installed(environment), extras)}
+    """Checked for all source files, with the extras for users."""
+    wheel = installed(environment)
+    extras = frozenset(wheel.metadata.get_all("Provides-Extra")) - {"dev", "docs"}
+    declared = {normalized(item.name) for item in required(wheel, extras)}
     providers = packages_distributions()
     undeclared = {
         (name, path.name)

@@ -7,7 +7,7 @@ from pmvge.datasets.digits import NAMES, Digits, load_digits
 from pmvge.datasets.downloads import data_folder, download
 from pmvge.datasets.lastfm import LinkSplit, load_lastfm, load_lastfm_split
 from pmvge.datasets.microbes import Microbes, load_microbes
-from pmvge.datasets.movielens import load_movielens
+from pmvge.datasets.movielens import MovieLensTables, load_movielens, movielens_tables
 from pmvge.datasets.registry import DATASETS, Archive, Dataset
 from pmvge.datasets.side_effects import load_side_effects
 from pmvge.datasets.vectors import load_vectors
@@ -26,6 +26,7 @@ __all__ = [
     "Digits",
     "LinkSplit",
     "Microbes",
+    "MovieLensTables",
     "data_folder",
     "download",
     "load_attributes",
@@ -40,4 +41,5 @@ __all__ = [
     "load_side_effects",
     "load_vectors",
     "load_wordnet",
+    "movielens_tables",
 ]
