@@ -291,6 +291,7 @@ INTERNAL = {
     "pmvge.tables": [
         "Notes", "check_saved_tables", "describe_values", "fold_columns", "link_pairs", "pair_of",
         "parse_toml", "project_text", "read_labels",
+        "saved_id",
     ],
 }  # fmt: skip
 

@@ -21,7 +21,6 @@ from pmvge.cli import main as run_main
 from pmvge.cli.app import app
 from pmvge.examples import write_films
 
-ROOT = Path(__file__).parents[2]
 QUICK = ("--set", "max_steps=20", "--set", "n_components=8")
 # The scores of these models are inner products of their vectors alone.
 VECTORS = (*QUICK, "--set", 'effects="none"', "--set", "similarity=cosine")

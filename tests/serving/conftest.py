@@ -25,7 +25,6 @@ from pmvge.serving.publishing import publish
 from pmvge.serving.settings import Settings
 from pmvge.tables import graph_from_frames
 
-ROOT = Path(__file__).parents[2]
 LOCAL = "http://127.0.0.1"
 QUICK: dict[str, Any] = {"n_components": 6, "max_steps": 30, "random_state": 0, "progress": False}
 

@@ -17,8 +17,6 @@ import pytest
 from pmvge.examples import write_films
 from pmvge.tables import UnsureError, project_text, read_project, read_tables, sketch_project
 
-ROOT = Path(__file__).parents[3]
-
 
 @dataclass
 class Data:
