@@ -74,8 +74,8 @@ def drug_target(names: Names) -> go.Figure:
     figure.add_trace(go.Scatter(x=x, y=y, mode="markers", marker=dots, showlegend=False))
     return figure.update_layout(
         **{**STYLE, "margin": {"t": 20, "b": 50, "l": 50, "r": 20}},
-        xaxis={"title": "147 new kinases", "showticklabels": False},
-        yaxis={"title": "22 new drugs", "showticklabels": False},
+        xaxis={"title": "147 new kinases", "showticklabels": False, "showgrid": False},
+        yaxis={"title": "22 new drugs", "showticklabels": False, "showgrid": False},
     )
 
 
@@ -115,8 +115,8 @@ def image_tag(names: Names) -> go.Figure:
     figure.add_trace(go.Heatmap(z=sheet, colorscale="Greys", showscale=False))
     axis = {"visible": False, "range": [cell * len(chosen), -1], "scaleanchor": "x"}
     return figure.update_layout(
-        **{**STYLE, "margin": {"t": 10, "b": 10, "l": 150, "r": 10}},
-        xaxis={"visible": False, "range": [-1, cell * k]},
+        **{**STYLE, "margin": {"t": 10, "b": 10, "l": 10, "r": 10}},
+        xaxis={"visible": False, "range": [-2.6 * cell, cell * k]},
         yaxis=axis,
     )
 

@@ -23,7 +23,7 @@ field = dict(zip(model.ids_["papers"], tables.labels["papers"]["label"], strict=
 with open("later/new_papers.csv", newline="") as stream:
     new = {int(row["paper_id"]): row for row in csv.DictReader(stream)}
 for paper, row in list(zip(ids, best, strict=True))[:3]:
-    print(f"{new[paper]['label']:17} may cite:", ", ".join(field[cited] for cited in row[:4]))
+    print(f"{new[paper]['label']:22} may cite:", ", ".join(field[cited] for cited in row[:4]))
 
 with open("papers.csv", newline="") as stream:
     words = {int(row["paper_id"]): row["words"] for row in csv.DictReader(stream)}
