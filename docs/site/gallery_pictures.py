@@ -43,16 +43,14 @@ def recommender(names: Names) -> go.Figure:
         color = GREY if genre == "other" else HUES[number]
         figure.add_trace(points(xy[at], genre, color, size=7))
     titles = np.asarray(columns["title"])[shown]
-    for at in np.argsort(-degree[shown])[:14]:
-        figure.add_annotation(
-            x=xy[at, 0],
-            y=xy[at, 1],
-            text=titles[at],
-            showarrow=False,
-            yshift=11,
-            font={"size": 11},
-            bgcolor="rgba(255,255,255,0.7)",
-        )
+    scale, placed = np.ptp(xy, axis=0) * (0.2, 0.05), list[Any]()  # the size of a label
+    for at in np.argsort(-degree[shown])[:40]:
+        if len(placed) < 16 and all((np.abs(xy[at] - other) > scale).any() for other in placed):
+            placed.append(xy[at])
+            figure.add_annotation(
+                x=xy[at, 0], y=xy[at, 1], text=titles[at], showarrow=False, yshift=11,
+                font={"size": 11}, bgcolor="rgba(255,255,255,0.7)",
+            )  # fmt: skip
     return figure.update_layout(**STYLE, xaxis=NO_AXIS, yaxis=NO_AXIS)
 
 
