@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -24,18 +27,26 @@ def test_list(run, monkeypatch, tmp_path) -> None:
     assert all(name in printed for name in EXAMPLES)
 
 
-def test_an_example_can_be_fitted_by_the_printed_commands(run, tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    printed = run("examples", "image-tag").out
-    assert "Next: cd image-tag, then: pmvge init && pmvge fit, or: python example.py" in printed
-    monkeypatch.chdir(tmp_path / "image-tag")
-    run("init")
-    run("fit", "--set", "max_steps=5", "--set", "n_components=4")
-    for line in (tmp_path / "image-tag" / "README.txt").read_text().splitlines():
-        if line.startswith("    pmvge search"):
-            import shlex
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in EXAMPLES if name != "image-tag"]
 
-            assert run(*shlex.split(line)[1:]).out
+
+@pytest.mark.parametrize("name", ["image-tag", *SLOW])
+def test_the_commands_of_the_readme_work(run, tmp_path, monkeypatch, name) -> None:
+    data = DATASETS.get(EXAMPLES[name].dataset or "digits")
+    if data.archives and ("PMVGE_DATA" not in os.environ or not data.installed_path()):
+        pytest.skip(f"{data.name} is not here: set PMVGE_DATA to a folder with {data.name!r}")
+    if name == "microbes":
+        pytest.importorskip("biom", reason="needs the extra interop")
+    monkeypatch.chdir(tmp_path)
+    printed = run("examples", name, *(("--size", "1000") if name == "films" else ())).out
+    assert f"Next: cd {name}, then: pmvge init && pmvge fit" in printed
+    monkeypatch.chdir(tmp_path / name)
+    lines = Path("README.txt").read_text().splitlines()
+    commands = [shlex.split(line)[1:] for line in lines if line.startswith("    pmvge ")]
+    assert [command[0] for command in commands[:2]] == ["init", "fit"]
+    for command in commands:
+        quick = ("--set", "max_steps=5", "--set", "n_components=4") if command == ["fit"] else ()
+        assert run(*command, *quick).out
 
 
 def test_json_names_the_files(run, tmp_path) -> None:
