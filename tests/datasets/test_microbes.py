@@ -25,25 +25,30 @@ def folder(tmp_path) -> Path:
     return tmp_path
 
 
+def table(graph, view: str) -> list[list[float]]:
+    return graph.links["sample", view].matrix().toarray().tolist()
+
+
 def test_both_tables_have_the_shared_samples_in_one_order(folder):
-    data = load_microbes(folder)
-    assert data.samples.tolist() == ["s1", "s3"]
-    assert data.microbes.tolist() == ["AC", "GT"]
-    assert data.counts.toarray().tolist() == [[0, 7], [5, 0]]
-    assert data.intensities.toarray().tolist() == [[0, 8], [9, 1]]
+    graph = load_microbes(folder)
+    assert graph.ids["sample"].tolist() == ["s1", "s3"]
+    assert graph.ids["microbe"].tolist() == ["AC", "GT"]
+    assert table(graph, "microbe") == [[0, 7], [5, 0]]
+    assert table(graph, "metabolite") == [[0, 8], [9, 1]]
 
 
 def test_rare_columns_are_left_out(folder):
-    data = load_microbes(folder, min_samples=2)
-    assert data.microbes.tolist() == []
-    assert data.metabolites.tolist() == ["X2"]
-    assert data.intensities.toarray().tolist() == [[8], [1]]
+    write(folder / "otus_nt.biom", [[5, 4], [0, 7]], ["AC", "GT"], ["s3", "s1"])
+    graph = load_microbes(folder, min_samples=2)
+    assert graph.ids["microbe"].tolist() == ["AC"]
+    assert graph.ids["metabolite"].tolist() == ["X2"]
+    assert table(graph, "metabolite") == [[8], [1]]
 
 
 def test_files_may_have_the_prefix_of_their_folder(folder):
     for name in ("otus_nt.biom", "lcms_nt.biom"):
         (folder / name).rename(folder / f"examples_cf_{name}")
-    assert load_microbes(folder).samples.tolist() == ["s1", "s3"]
+    assert load_microbes(folder).ids["sample"].tolist() == ["s1", "s3"]
 
 
 def test_missing_and_damaged_files_are_errors(folder):
@@ -63,15 +68,13 @@ def test_tables_without_a_common_sample_are_an_error(folder):
 
 @pytest.mark.skipif("PMVGE_DATA" not in os.environ, reason="PMVGE_DATA is not set")
 def test_the_published_tables():
-    assert load_microbes().counts.shape == (172, 2720)  # columns that are not empty
-    data = load_microbes(min_samples=0)
-    assert data.counts.shape == (172, 7558)
-    assert data.intensities.shape == (172, 462)
-    # The same numbers, read from the files without this loader.
+    assert load_microbes().sizes["microbe"] == 2720  # those that are not empty
+    graph = load_microbes(min_samples=0)
+    assert dict(graph.sizes) == {"sample": 172, "microbe": 7558, "metabolite": 462}
+    # The same numbers, read from the file without this loader.
     path = Path(os.environ["PMVGE_DATA"], "microbes", "examples_cf_lcms_nt.biom")
-    table = biom.load_table(str(path if path.is_file() else path.with_name("lcms_nt.biom")))
-    for sample in data.samples[::40]:
-        np.testing.assert_array_equal(
-            data.intensities[[data.samples.tolist().index(sample)]].toarray()[0],
-            table.data(sample, axis="sample", dense=True),
-        )
+    lcms = biom.load_table(str(path if path.is_file() else path.with_name("lcms_nt.biom")))
+    found = np.array(table(graph, "metabolite"))
+    for at in range(0, 172, 40):
+        sample = str(graph.ids["sample"][at])
+        np.testing.assert_array_equal(found[at], lcms.data(sample, axis="sample", dense=True))

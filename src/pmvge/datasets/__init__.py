@@ -6,7 +6,7 @@ from pmvge.datasets.cora import Cora, load_cora
 from pmvge.datasets.digits import NAMES, Digits, load_digits
 from pmvge.datasets.downloads import data_folder, download
 from pmvge.datasets.lastfm import LinkSplit, load_lastfm, load_lastfm_split
-from pmvge.datasets.microbes import Microbes, load_microbes
+from pmvge.datasets.microbes import load_microbes
 from pmvge.datasets.movielens import MovieLensTables, load_movielens, movielens_tables
 from pmvge.datasets.registry import DATASETS, Archive, Dataset
 from pmvge.datasets.side_effects import load_side_effects
@@ -25,7 +25,6 @@ __all__ = [
     "Dataset",
     "Digits",
     "LinkSplit",
-    "Microbes",
     "MovieLensTables",
     "data_folder",
     "download",

@@ -7,12 +7,10 @@ the prefix ``examples_cf_``. Both are biom 2 files (HDF5). 172 samples are in bo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from pmvge.datasets.downloads import data_folder
@@ -22,40 +20,17 @@ from pmvge.graph import MultiViewGraph
 SOURCE = "https://github.com/biocore/mmvec/tree/master/examples/cf"
 ADDRESS = "https://raw.githubusercontent.com/biocore/mmvec/master/examples/cf/"
 FILES = ("otus_nt.biom", "lcms_nt.biom")
+VIEWS = ("microbe", "metabolite")
 PREFIXES = ("", "examples_cf_")
 
 
-@dataclass(frozen=True, eq=False)
-class Microbes:
-    """Two tables of the same samples: row i of ``counts`` and of ``intensities`` is sample i."""
+def load_microbes(folder: str | Path | None = None, *, min_samples: int = 1) -> MultiViewGraph:
+    """Return the graph of the samples that are in both tables, with counts and intensities.
 
-    samples: NDArray[np.str_]  # (n,) sorted
-    microbes: NDArray[np.str_]  # (m,) sequences
-    metabolites: NDArray[np.str_]  # (p,) names made of mass and retention time
-    counts: sparse.csr_array  # (n, m) numbers of reads
-    intensities: sparse.csr_array  # (n, p) of the mass spectrometer
-
-    def graph(self) -> MultiViewGraph:
-        """Return samples linked to microbes and to metabolites, by percent of the sample's total.
-
-        A microbe with a fifth of the reads of a sample has a link of weight 20 to it, and a
-        metabolite likewise by its intensity. Both totals depend on the instrument, not on the
-        sample.
-        """
-        links = {
-            ("sample", view): matrix.multiply(100 / matrix.sum(axis=1)[:, None])
-            for view, matrix in (("microbe", self.counts), ("metabolite", self.intensities))
-        }
-        ids = {"sample": self.samples, "microbe": self.microbes, "metabolite": self.metabolites}
-        return MultiViewGraph({view: len(names) for view, names in ids.items()}, links, ids)
-
-
-def load_microbes(folder: str | Path | None = None, *, min_samples: int = 1) -> Microbes:
-    """Return the samples that are in both tables, with their microbes and metabolites.
-
-    Microbes and metabolites that occur in fewer than ``min_samples`` of these samples are left out.
-    ``folder`` is by default the folder ``microbes`` of the data folder. Raise InputError if a file
-    is missing or damaged, or if biom-format is not installed.
+    The views "sample", "microbe" and "metabolite" have no features; samples are linked to the
+    other two. Microbes and metabolites that occur in fewer than ``min_samples`` of these samples
+    are left out. ``folder`` is by default the folder ``microbes`` of the data folder. Raise
+    InputError if a file is missing or damaged, or if biom-format is not installed.
     """
     folder = Path(folder) if folder is not None else data_folder() / "microbes"
     tables = [_table(folder, name) for name in FILES]
@@ -63,16 +38,16 @@ def load_microbes(folder: str | Path | None = None, *, min_samples: int = 1) -> 
     samples = np.intersect1d(names[0], names[1])
     if not len(samples):
         raise InputError(f"{folder}: expected samples that are in both tables, got none")
-    columns, matrices = [], []
-    for file, table, own in zip(FILES, tables, names, strict=True):
+    ids, links = {"sample": samples}, {}
+    for view, file, table, own in zip(VIEWS, FILES, tables, names, strict=True):
         rows = {name: at for at, name in enumerate(own.tolist())}
         matrix = sparse.csr_array(table.matrix_data.T)[[rows[name] for name in samples.tolist()]]
         if not np.isfinite(matrix.data).all() or (matrix.data < 0).any():
             raise InputError(f"{folder}: {file}: expected finite numbers >= 0")
         kept = np.flatnonzero((matrix > 0).sum(axis=0) >= min_samples)
-        columns.append(np.asarray(table.ids(axis="observation"), dtype=np.str_)[kept])
-        matrices.append(sparse.csr_array(matrix[:, kept], dtype=np.float64))
-    return Microbes(samples, *columns, *matrices)
+        ids[view] = np.asarray(table.ids(axis="observation"), dtype=np.str_)[kept]
+        links["sample", view] = sparse.csr_array(matrix[:, kept], dtype=np.float64)
+    return MultiViewGraph({view: len(names) for view, names in ids.items()}, links, ids)
 
 
 def find_microbes(folder: Path) -> Path | None:

@@ -267,7 +267,7 @@ DATASETS: dict[str, Dataset] = {
         note="J. T. Morton et al. (2019), Learning representations of microbe-metabolite "
         "interactions, Nature Methods 16",
         licence="BSD (repository)",
-        load=lambda folder: microbes.load_microbes(folder).graph(),
+        load=microbes.load_microbes,
         find=microbes.find_microbes,
         archives=tuple(
             Archive(f"{microbes.ADDRESS}{name}", 10_000_000, has_sha256(digest))
