@@ -72,10 +72,10 @@ def commands(
 
 def films(folder: Path, links: int = LINKS, max_steps: int | None = None) -> dict[str, Any]:
     """Run the commands on the practice tables."""
-    script = ROOT / "examples" / "films.py"
     # A tenth of the ratings is held out, and a few have the same pair.
-    wanted = str(round(links * 1.12))
-    subprocess.run([sys.executable, script, folder, "--ratings", wanted], check=True)
+    from pmvge.examples import write_films
+
+    write_films(folder, ratings=round(links * 1.12))
     return commands(folder, "users,films", ("users", "u00042", "films"), max_steps)
 
 

@@ -1,7 +1,7 @@
 """Measure maps: the share of nearest points of another view that are top partners, and time.
 
 `python benchmarks/map.py` fits models with the default settings to MovieLens and LastFM (from
-PMVGE_DATA), to the practice tables of examples/films.py and to digits, on seed 0, and makes models
+PMVGE_DATA), to the practice films and to digits, on seed 0, and makes models
 of 10^5 and 10^6 simulated vectors. For each it prints the share for the map, for t-SNE of the
 vectors alone, by scikit-learn and with the same optimiser as the map, and for points at random
 places. Settings of the map were chosen on seed 100 (map_choices.py). One thread, unless

@@ -6,8 +6,6 @@ tables and the starting weights. Settings of the map are chosen on seeds from 10
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,10 +14,10 @@ import numpy as np
 
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.datasets import load_cora, load_digits, load_lastfm, load_movielens
+from pmvge.examples import write_films
 from pmvge.graph import hold_out_links
 from pmvge.tables import read_tables, sketch_project
 
-ROOT = Path(__file__).parents[1]
 WIDTH, GROUPS = 32, 50  # of simulated vectors
 
 
@@ -33,8 +31,7 @@ def data_set(name: str, seed: int) -> PMvGE:
 def films(seed: int) -> MultiViewGraph:
     """Return the graph of the practice tables."""
     with tempfile.TemporaryDirectory() as folder:
-        script = ROOT / "examples" / "films.py"
-        subprocess.run([sys.executable, script, folder, "--seed", str(seed)], check=True)
+        write_films(Path(folder), seed=seed)
         return read_tables(sketch_project(folder).project).graph
 
 

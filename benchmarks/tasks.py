@@ -7,7 +7,6 @@ Splits 100 to 109 are for choosing settings, 0 to 9 for reports.
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -76,11 +75,10 @@ def digits(settings: Settings, split: int) -> Scores:
 
 @cache
 def _films(split: int) -> tuple[MultiViewGraph, MultiViewGraph]:
-    sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
-    from films import make
+    from pmvge.examples import write_films
 
     with tempfile.TemporaryDirectory() as folder:
-        make(Path(folder), seed=split)
+        write_films(Path(folder), seed=split)
         from pmvge.tables import sketch_project
 
         graph = read_tables(sketch_project(Path(folder)).project).graph

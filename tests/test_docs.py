@@ -21,6 +21,8 @@ import pmvge.baselines
 import pmvge.tables
 from pmvge import PMvGE, errors
 from pmvge.cli.app import app
+from pmvge.datasets import DATASETS
+from pmvge.examples import EXAMPLES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -83,7 +85,7 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", [*TEXTS, *PAGES], ids=lambda page: page.stem)
 def test_files_named_in_pages_exist(page):
-    known = ("tests/", "benchmarks/", "docs/", "examples/", "src/", *folders_of_the_package())
+    known = ("tests/", "benchmarks/", "docs/", "src/", *folders_of_the_package())
     for name in re.findall(r"`([\w./-]+/[\w.-]*)`", page.read_text()):
         if name.startswith(known) and "NAME" not in name:
             assert any((base / name).exists() for base in (ROOT, SOURCE, ROOT / "tests")), name
@@ -227,10 +229,11 @@ def script(page: Path) -> str:
     "page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem
 )
 def test_the_code_of_the_pages_runs(page, tmp_path, tools):
+    if page.parent.name == "gallery":
+        need_data(page.stem)
     (tmp_path / "page.py").write_text(script(page))
     here = tmp_path / "here"
     here.mkdir()
-    (here / "examples").symlink_to(ROOT / "examples")
     path = os.pathsep.join([str(tools), str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
         [tools / "run-page", tmp_path / "page.py"],
@@ -241,6 +244,39 @@ def test_the_code_of_the_pages_runs(page, tmp_path, tools):
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    if page.parent.name == "gallery":
+        check_output(page.read_text(), done.stdout)
+
+
+def need_data(name: str) -> None:
+    """Skip the test if the data of an example are not here."""
+    data = DATASETS[str(EXAMPLES[name].dataset)]
+    if data.archives and ("PMVGE_DATA" not in os.environ or not data.installed_path()):
+        pytest.skip(f"{data.name} is not here: set PMVGE_DATA to a folder with {data.name!r}")
+    if name == "microbes":
+        pytest.importorskip("biom", reason="needs the extra interop")
+
+
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+def check_output(page: str, printed: str) -> None:
+    """Check that a page shows what its code prints, up to the rounding of another processor.
+
+    Most lines have the same words, and numbers in these lines are close.
+    """
+    shown = "".join(re.findall(r"^```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE))
+    lines = shown.splitlines()
+    found = printed.splitlines()[-len(lines) :]
+    pairs = list(zip(lines, found, strict=True))
+    same = [(a, b) for a, b in pairs if NUMBER.sub("#", a).split() == NUMBER.sub("#", b).split()]
+    assert len(same) >= 0.7 * len(lines), found
+    for one, other in same:
+        numbers, wanted = (
+            [float(text.replace(",", "")) for text in NUMBER.findall(line)] for line in (other, one)
+        )
+        # Ranks of hundreds can move a little, scores between 0 and 1 by some hundredths.
+        assert numbers == pytest.approx(wanted, rel=0.3, abs=0.06), (one, other)
 
 
 # -- the pages are complete ---------------------------------------------------------------------
@@ -292,6 +328,7 @@ INTERNAL = {
     "pmvge.tables": [
         "Notes", "check_saved_tables", "describe_values", "fold_columns", "link_pairs", "pair_of",
         "parse_toml", "project_text", "read_labels",
+        "saved_id",
     ],
 }  # fmt: skip
 
@@ -301,6 +338,14 @@ def test_the_reference_has_every_public_name():
     for module in (pmvge, pmvge.tables, pmvge.baselines):
         for name in {*module.__all__}.difference(INTERNAL.get(module.__name__, [])):
             assert f"{module.__name__}.{name}" in entries, name
+
+
+def test_the_gallery_has_a_page_for_every_script():
+    scripts = {name for name, example in EXAMPLES.items() if example.script is not None}
+    pages = {page.stem for page in (DOCS / "gallery").glob("*.md")} - {"index"}
+    assert pages == scripts
+    listed = (DOCS / "gallery" / "index.md").read_text()
+    assert all(f"({name}.md)" in listed for name in pages)
 
 
 def test_the_page_of_methods_is_up_to_date():

@@ -1,6 +1,6 @@
 """Take pictures of a report in Chromium: `python docs/site/screenshots.py`.
 
-Fit the practice tables of `examples/films.py`, write their report, and take its first screen as
+Fit the practice tables of `pmvge examples films`, write their report, and take its first screen as
 docs/images/report.png. `--all FOLDER` takes long pictures at three widths in both themes instead,
 to look at; `--page FILE` takes pictures of another page.
 """
@@ -8,7 +8,6 @@ to look at; `--page FILE` takes pictures of another page.
 from __future__ import annotations
 
 import argparse
-import runpy
 import shutil
 import subprocess
 import tempfile
@@ -24,10 +23,11 @@ THEMES = {"": [], "-dark": ["--blink-settings=preferredColorScheme=0"]}
 def make_report(folder: Path) -> Path:
     """Fit the practice tables and return the path of their report."""
     from pmvge import PMvGE
+    from pmvge.examples import write_films
     from pmvge.report import write_report
     from pmvge.tables import read_tables, sketch_project
 
-    runpy.run_path(str(ROOT / "examples" / "films.py"))["make"](folder)
+    write_films(folder)
     tables = read_tables(sketch_project(folder).project)
     model = PMvGE(32, random_state=0).fit(tables.graph)
     model.label(tables.labels, columns=tables.columns, names=tables.names)

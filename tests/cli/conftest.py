@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -20,8 +19,8 @@ from typer.testing import CliRunner
 from pmvge import PMvGE
 from pmvge.cli import main as run_main
 from pmvge.cli.app import app
+from pmvge.examples import write_films
 
-ROOT = Path(__file__).parents[2]
 QUICK = ("--set", "max_steps=20", "--set", "n_components=8")
 # The scores of these models are inner products of their vectors alone.
 VECTORS = (*QUICK, "--set", 'effects="none"', "--set", "similarity=cosine")
@@ -141,13 +140,8 @@ def read() -> Callable[[Path], list[dict[str, str]]]:
 @pytest.fixture(scope="session")
 def films(tmp_path_factory) -> Path:
     """The practice tables, small: 100 users, 60 films, and a pmvge.toml by init."""
-    spec = importlib.util.spec_from_file_location("films", ROOT / "examples" / "films.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
     folder = tmp_path_factory.mktemp("films")
-    script.make(folder, ratings=1200)
+    write_films(folder, ratings=1200)
     invoke("init", folder)
     return folder
 

@@ -14,7 +14,7 @@ import pytest
 
 from pmvge.datasets import DATASETS, data_folder
 from pmvge.datasets.cora import find_cora
-from pmvge.datasets.registry import has_files, has_md5
+from pmvge.datasets.registry import has_files, has_md5, has_sha256
 from pmvge.errors import InputError
 
 FILES = {"cora.content": b"31\t1\t0\tTheory\n7\t0\t1\tAgents\n" * 50, "cora.cites": b"31\t7\n"}
@@ -127,6 +127,7 @@ def test_every_entry_is_complete(dataset, tmp_path) -> None:
     assert DATASETS[dataset.name] is dataset
     assert dataset.summary
     assert dataset.note
+    assert dataset.licence
     if dataset.archives:
         assert dataset.source.startswith("https://")
         assert dataset.installed_path(tmp_path) is None
@@ -172,6 +173,15 @@ def test_an_archive_is_verified_by_its_md5(tmp_path) -> None:
         known(tmp_path / "x")
     with pytest.raises(InputError, match=r"^cannot be read: .*nowhere"):
         known(tmp_path / "nowhere")
+
+
+def test_a_file_is_verified_by_its_sha256(tmp_path) -> None:
+    (tmp_path / "x").write_bytes(b"abc")
+    digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2
+    has_sha256(digest)(tmp_path / "x")
+    (tmp_path / "x").write_bytes(b"abd")
+    with pytest.raises(InputError, match=f"^expected SHA-256 {digest}, got a52d159f"):
+        has_sha256(digest)(tmp_path / "x")
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -255,3 +265,22 @@ def test_the_real_files_have_the_checksums_of_the_registry(tmp_path) -> None:
     path, (archive,) = pack(tmp_path / "cora.tgz", real_files()), CORA.archives
     archive.verify(path)
     assert path.stat().st_size < archive.max_bytes
+
+
+@pytest.mark.parametrize("name", ["bipartite", "side_effects", "microbes"])
+def test_the_real_files_of_a_set_are_those_of_the_registry(name) -> None:
+    dataset = DATASETS[name]
+    found = dataset.installed_path() if "PMVGE_DATA" in os.environ else None
+    if found is None:
+        pytest.skip(f"{name} is not here: set PMVGE_DATA to a folder with {name!r}")
+    for path, archive in dataset.archive_paths().items():
+        here = path if path.is_file() else path.with_name(f"examples_cf_{path.name}")
+        archive.verify(here)
+        assert here.stat().st_size < archive.max_bytes
+    assert dataset.load(dataset.folder()).n_links > 50
+
+
+def test_files_are_saved_in_their_subfolders(tmp_path) -> None:
+    paths = DATASETS["bipartite"].archive_paths(tmp_path)
+    assert tmp_path / "bipartite" / "davis" / "y.npy" in paths
+    assert len(paths) == 18

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import signal
@@ -20,12 +19,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 from pmvge import MultiViewGraph, PMvGE
+from pmvge.examples import write_films
 from pmvge.serving.app import build_app
 from pmvge.serving.publishing import publish
 from pmvge.serving.settings import Settings
 from pmvge.tables import graph_from_frames
 
-ROOT = Path(__file__).parents[2]
 LOCAL = "http://127.0.0.1"
 QUICK: dict[str, Any] = {"n_components": 6, "max_steps": 30, "random_state": 0, "progress": False}
 
@@ -34,12 +33,7 @@ def fit_films(folder: Path, seed: int = 0) -> PMvGE:
     """Fit a model to the practice tables: users, films with names, genres without features."""
     import pandas as pd
 
-    spec = importlib.util.spec_from_file_location("films", ROOT / "examples" / "films.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    script.make(folder, ratings=1200)
+    write_films(folder, ratings=1200)
     names = ("users", "films", "ratings", "film_genres")
     users, films, ratings, genres = (pd.read_csv(folder / f"{name}.csv") for name in names)
     graph = graph_from_frames(

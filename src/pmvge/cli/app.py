@@ -18,6 +18,7 @@ from pmvge.cli.commands import datasets
 from pmvge.cli.commands.demo import demo
 from pmvge.cli.commands.embed import embed
 from pmvge.cli.commands.evaluate import evaluate
+from pmvge.cli.commands.examples import examples
 from pmvge.cli.commands.explain import explain
 from pmvge.cli.commands.export import export
 from pmvge.cli.commands.fit import fit
@@ -66,6 +67,7 @@ for command in (
     export,
     methods,
     reproduce,
+    examples,
     demo,
 ):
     app.command()(command)

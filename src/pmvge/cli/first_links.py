@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from itertools import count
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,7 +14,22 @@ from pmvge.graph import Ids
 from pmvge.model import PMvGE
 from pmvge.tables import Notes, read_first_links, read_rows
 
+INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)  # fits into 64 bits
 Entries = tuple[NDArray[np.int64], Ids, NDArray[np.float64]]  # rows, ids, weights
+
+
+def ids_as_trained(model: PMvGE, view: str, ids: Ids) -> Ids:
+    """Return the ids of a table with the type of the training ids, to find known entities.
+
+    A table with one id that is no number has texts as ids. If those of the training are integers,
+    texts of integers become integers, and each other text a number below all ids of the training.
+    """
+    trained = model.ids_[view]
+    if trained.dtype.kind not in "iu" or ids.dtype.kind != "U":
+        return ids
+    unknown = count(int(trained.min()) - 1, -1)
+    numbers = [int(text) if INTEGER.fullmatch(text) else next(unknown) for text in ids.tolist()]
+    return np.array(numbers, dtype=np.int64)
 
 
 class FirstLinks:
@@ -35,7 +53,7 @@ class FirstLinks:
         for column, kind in counted:
             if kind == "numbered":
                 raise InputError(f"{rows}: --links needs ids: expected a column {column!r}")
-        known = model.is_known(view, ids)
+        known = model.is_known(view, ids_as_trained(model, view, ids))
         self.notes: list[str] = []
         self.linked = np.zeros(len(ids), bool)  # rows with first links
         self._entries: dict[str, list[Entries]] = {}

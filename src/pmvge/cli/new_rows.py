@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow
 from pyarrow import parquet
 
-from pmvge.cli.first_links import FirstLinks
+from pmvge.cli.first_links import FirstLinks, ids_as_trained
 from pmvge.errors import InputError, short
 from pmvge.model import Chunk, PMvGE
 from pmvge.progress import ProgressBar
 from pmvge.search import Embeddings
-from pmvge.tables import Notes, read_rows
+from pmvge.tables import Notes, read_rows, saved_id
 
 
 def read_chunks(
@@ -24,7 +24,8 @@ def read_chunks(
     start = 0
     for ids, X in read_rows(model.tables_, view, table, notes=notes):
         stop = start + len(ids)
-        given = None if any(kind == "numbered" for _, kind in notes) else ids
+        numbered = any(kind == "numbered" for _, kind in notes)
+        given = None if numbered else ids_as_trained(model, view, ids)
         known = 0 if given is None else int(np.count_nonzero(model.is_known(view, given)))
         notes["rows", "known"] += known
         notes["rows", "new"] += len(ids) - known
@@ -53,14 +54,17 @@ def find_entity(
         except InputError as error:
             raise InputError(f"{error}; pass the table of a new entity by --rows") from None
     counted: Notes = Notes()  # of all rows, of which one is used
+    saved = saved_id(model.tables_, view, text)
     for chunk in read_chunks(model, view, table, counted, first):
-        at = np.flatnonzero(chunk.ids.astype(str) == text)[:1]
+        at = np.flatnonzero(chunk.ids.astype(str) == saved)[:1]
         if not len(at):
             continue
-        known = chunk.given_ids is not None and bool(model.is_known(view, chunk.ids[at])[0])
+        given = None if chunk.given_ids is None else chunk.given_ids[at]
+        known = given is not None and bool(model.is_known(view, given)[0])
         row = None if chunk.X is None else chunk.X[at]
         notes.update({key: 1 for key in counted if key[1].startswith("absent")})
-        entity = (chunk.ids[at[0]].item(), row) if known or row is None else (row, None)
+        name = (chunk.ids[at] if given is None or not known else given)[0].item()
+        entity = (name, row) if known or row is None else (row, None)
         return (*entity, chunk.links_of(int(at[0])))
     raise InputError(f"{table}: expected a row with the id {short(text)}, got none")
 

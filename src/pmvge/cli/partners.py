@@ -12,7 +12,7 @@ from pmvge.cli.new_rows import read_chunks
 from pmvge.errors import InputError, one_line
 from pmvge.graph import Ids
 from pmvge.model import Chunk, PMvGE
-from pmvge.tables import Notes
+from pmvge.tables import Notes, saved_id
 
 
 def queries(
@@ -47,7 +47,8 @@ def read_ids(model: PMvGE, view: str, flag: str, path: Path) -> Ids:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{flag}: {path} cannot be read: {one_line(error)}") from error
-    texts = np.array([line for line in lines if line], dtype=str)
+    ids = [saved_id(model.tables_, view, line) for line in lines if line]
+    texts = np.array(ids, dtype=str)
     if model.ids_[view].dtype.kind == "U":
         return texts
     try:

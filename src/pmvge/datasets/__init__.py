@@ -6,7 +6,8 @@ from pmvge.datasets.cora import Cora, load_cora
 from pmvge.datasets.digits import NAMES, Digits, load_digits
 from pmvge.datasets.downloads import data_folder, download
 from pmvge.datasets.lastfm import LinkSplit, load_lastfm, load_lastfm_split
-from pmvge.datasets.movielens import load_movielens
+from pmvge.datasets.microbes import load_microbes
+from pmvge.datasets.movielens import MovieLensTables, load_movielens, movielens_tables
 from pmvge.datasets.registry import DATASETS, Archive, Dataset
 from pmvge.datasets.side_effects import load_side_effects
 from pmvge.datasets.vectors import load_vectors
@@ -24,6 +25,7 @@ __all__ = [
     "Dataset",
     "Digits",
     "LinkSplit",
+    "MovieLensTables",
     "data_folder",
     "download",
     "load_attributes",
@@ -33,8 +35,10 @@ __all__ = [
     "load_images",
     "load_lastfm",
     "load_lastfm_split",
+    "load_microbes",
     "load_movielens",
     "load_side_effects",
     "load_vectors",
     "load_wordnet",
+    "movielens_tables",
 ]

@@ -14,8 +14,14 @@ from numpy.typing import NDArray
 
 from pmvge.datasets.downloads import data_folder
 from pmvge.errors import InputError, choose, one_line
+from pmvge.graph import MultiViewGraph
 
 SOURCE = "https://github.com/pedroilidio/oxytrees2025"
+ADDRESS = (
+    "https://raw.githubusercontent.com/pedroilidio/oxytrees2025/"
+    "a8a9d1cdb75bc02268de35dcaaa25c3aa7a46df8/experiments/datasets/"
+)
+PARTS = ("X1.npy", "X2.npy", "y.npy")
 # The number of folds of each side in the published benchmark.
 FOLDS = {"dpi_n": 4, "te_pirna": 4, "dpi_g": 3, "davis": 3, "lncrna_mirna": 3, "dpi_e": 2}
 
@@ -37,12 +43,12 @@ def load_bipartite(name: str, folder: Path | None = None) -> Bipartite:
     choose("set", name, FOLDS, "load_bipartite")
     folder = (data_folder() / "bipartite" if folder is None else folder) / name
     found: list[NDArray[Any]] = []
-    for part in ("X1.npy", "X2.npy", "y.npy"):
+    for part in PARTS:
         path = folder / part
         if not path.is_file():
             raise InputError(
-                f"{folder}: {name} not found: expected {part} (from {SOURCE}); set PMVGE_DATA to "
-                "the folder that contains 'bipartite'"
+                f"{folder}: {name} not found: expected {part} (from {SOURCE}); run 'pmvge datasets "
+                "download bipartite', or set PMVGE_DATA to the folder that contains 'bipartite'"
             )
         try:
             found.append(np.load(path).astype(np.float64))
@@ -57,3 +63,16 @@ def load_bipartite(name: str, folder: Path | None = None) -> Bipartite:
             f"{links.shape}"
         )
     return Bipartite(rows, columns, links)
+
+
+def bipartite_graph(name: str, folder: Path | None = None) -> MultiViewGraph:
+    """Return the graph of one set: the features of an entity are its similarities to its side."""
+    data = load_bipartite(name, folder)
+    views = {"row": data.rows.astype(np.float32), "column": data.columns.astype(np.float32)}
+    return MultiViewGraph(views, {("row", "column"): data.links})
+
+
+def find_bipartite(folder: Path) -> Path | None:
+    """Return the folder if it has all files of the six sets, else None."""
+    files = (folder / name / part for name in FOLDS for part in PARTS)
+    return folder if all(path.is_file() for path in files) else None

@@ -52,6 +52,14 @@ class _Item(NamedTuple):
     genres: list[float]
 
 
+class MovieLensTables(NamedTuple):
+    """The tables with their texts; a year is None if it is not known."""
+
+    users: list[tuple[int, int, str, str]]  # id, age, gender, occupation
+    films: list[tuple[int, str, int | None, list[str]]]  # id, title, year, names of genres
+    ratings: list[tuple[int, int, float]]  # user, film, rating
+
+
 def load_movielens(folder: str | Path | None = None, *, min_rating: float = 4.0) -> MultiViewGraph:
     """Read MovieLens 100k from ``folder``, by default ``movielens`` in the data folder.
 
@@ -90,6 +98,29 @@ def load_movielens(folder: str | Path | None = None, *, min_rating: float = 4.0)
         {("user", "film"): (ends[0][liked], ends[1][liked])},
         {"user": user_ids, "film": film_ids},
     )
+
+
+def movielens_tables(folder: str | Path | None = None) -> MovieLensTables:
+    """Return users, films with their titles, and all ratings, as the files have them.
+
+    ``folder`` is as in :func:`load_movielens`. Raise InputError if files are missing or invalid.
+    """
+    folder = Path(folder) if folder is not None else data_folder() / "movielens"
+    ratings, users, items = _read(folder)
+    films = []
+    for where, row in items:
+        film, year, flags = _item(where, row)
+        genres = [genre for genre, flag in zip(GENRES, flags, strict=True) if flag]
+        title = re.sub(r"\s*\((?:18|19|20)\d\d\)$", "", row[1].strip())
+        films.append((film, title, None if np.isnan(year) else int(year), genres))
+    try:
+        stars = [(int(row[0]), int(row[1]), float(row[2])) for _, row in ratings]
+    except ValueError as error:
+        raise InputError(f"{folder}: expected ratings as numbers: {one_line(error)}") from error
+    people = [
+        (_integer(where, row[0]), _integer(where, row[1]), row[2], row[3]) for where, row in users
+    ]
+    return MovieLensTables(people, films, stars)
 
 
 def find_movielens(folder: Path) -> Path | None:

@@ -17,6 +17,10 @@ from pmvge.graph import MultiViewGraph
 
 FILE, MATRIX = "FrequencyData.mat", "R"
 SOURCE = "https://github.com/paccanarolab/Side-effect-Frequencies"
+ADDRESS = (
+    "https://raw.githubusercontent.com/paccanarolab/Side-effect-Frequencies/"
+    "519387797c7de233ce91fe86061c7c5bc389f7b6/data%20analysis/data/FrequencyData.mat"
+)
 
 
 def load_side_effects(folder: Path | None = None) -> MultiViewGraph:
@@ -29,8 +33,9 @@ def load_side_effects(folder: Path | None = None) -> MultiViewGraph:
     path = folder / FILE
     if not path.is_file():
         raise InputError(
-            f"{folder}: side effects not found: expected {FILE} (from {SOURCE}); set PMVGE_DATA to "
-            "the folder that contains 'side_effects'"
+            f"{folder}: side effects not found: expected {FILE} (from {SOURCE}); run 'pmvge "
+            "datasets download side_effects', or set PMVGE_DATA to the folder that contains "
+            "'side_effects'"
         )
     try:
         matrix = io.loadmat(path, variable_names=[MATRIX])[MATRIX]
@@ -40,3 +45,9 @@ def load_side_effects(folder: Path | None = None) -> MultiViewGraph:
     if R.ndim != 2 or not np.isfinite(R).all() or (R < 0).any():
         raise InputError(f"{path}: expected a matrix {MATRIX} of frequencies, got shape {R.shape}")
     return MultiViewGraph({"drug": R.shape[0], "effect": R.shape[1]}, {("drug", "effect"): R})
+
+
+def find_side_effects(folder: Path) -> Path | None:
+    """Return the file that ``load_side_effects`` reads, or None."""
+    path = folder / FILE
+    return path if path.is_file() else None

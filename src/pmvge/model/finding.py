@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pmvge.errors import InputError, short
 from pmvge.graph import Ids, find_ids
 from pmvge.model.fitted import Fitted, texts_of
+from pmvge.tables import saved_id
 
 LISTED = 5  # similar entities in a message
 CUTOFF = 0.6  # of the share of equal letters, for texts of similar spelling
@@ -28,7 +29,8 @@ def find_by_name(fitted: Fitted, view: str, texts: list[Any], *, suggest: bool =
     column = fitted.names.get(view)
     names = None if column is None else texts_of(fitted, view)[column]
     order = fitted.orders.get(view)
-    return ids[[_find(view, ids, order, names, str(text), suggest) for text in texts]]
+    pairs = [(str(text), saved_id(fitted.tables, view, str(text))) for text in texts]
+    return ids[[_find(view, ids, order, names, *pair, suggest) for pair in pairs]]
 
 
 def _find(
@@ -37,13 +39,15 @@ def _find(
     order: NDArray[np.int64] | None,
     names: NDArray[Any] | None,
     text: str,
+    saved: str,
     suggest: bool,
 ) -> int:
-    """Return the position of the entity with an id or name."""
-    wanted = _as_id(ids, text)
-    at = -1 if wanted is None else int(find_ids(ids, wanted, order)[0])
-    if at >= 0:
-        return at
+    """Return the position of the entity with an id or name; ``saved`` is the text as an id."""
+    for candidate in (text, saved):
+        wanted = _as_id(ids, candidate)
+        at = -1 if wanted is None else int(find_ids(ids, wanted, order)[0])
+        if at >= 0:
+            return at
     if names is not None:
         found = np.flatnonzero(names == text)
         if not len(found):

@@ -13,6 +13,7 @@ from pmvge.tables.new_tables import (
     read_links,
     read_rows,
     rows_of,
+    saved_id,
 )
 from pmvge.tables.on_disk.mapped import open_features
 from pmvge.tables.on_disk.parquet import features_from_parquet, ids_from_parquet
@@ -73,6 +74,7 @@ __all__ = [
     "row_parts",
     "rows_of",
     "rows_of_records",
+    "saved_id",
     "share_links",
     "sketch_project",
     "split_table",

@@ -20,6 +20,7 @@ from pmvge.tables.columns.casts import (
     check_casts,
     check_column,
     id_type,
+    plain_id,
     select_typed,
 )
 from pmvge.tables.columns.encodings import Notes
@@ -272,6 +273,12 @@ def _require_tables(tables: SavedTables) -> Mapping[str, Any]:
             "pass arrays as in training"
         )
     return tables
+
+
+def saved_id(tables: SavedTables | None, view: str, text: str) -> str:
+    """Return an id as the training tables had it: without padding if the view normalizes ids."""
+    views: Mapping[str, Any] = {} if tables is None else tables["views"]
+    return plain_id(text) if views.get(view, {}).get("normalize_ids", False) else text
 
 
 def saved_view(tables: SavedTables, view: str) -> Mapping[str, Any]:

@@ -4,7 +4,6 @@ Each variant is a folder of files and the reading that is right for it, which th
 keeps up to date. ``init`` must find that reading, or ask; with the answer it must find it, too.
 """
 
-import importlib.util
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,9 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pmvge.examples import write_films
 from pmvge.tables import UnsureError, project_text, read_project, read_tables, sketch_project
-
-ROOT = Path(__file__).parents[3]
 
 
 @dataclass
@@ -113,13 +111,10 @@ def found_reading(sketch, keep) -> dict[str, Any]:
 
 def practice_films() -> Data:
     """The practice tables of the quickstart: ids are texts."""
-    spec = importlib.util.spec_from_file_location("films", ROOT / "examples" / "films.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        script.make(Path(folder), ratings=2000)
+        write_films(Path(folder), ratings=2000)
         tables = {
             path.stem: pd.read_csv(path, dtype=str, keep_default_na=False)
             for path in sorted(Path(folder).glob("*.csv"))

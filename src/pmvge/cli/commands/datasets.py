@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from pmvge.errors import InputError, choose
+from pmvge.cli.downloading import install, print_plain
+from pmvge.errors import choose
 
 if TYPE_CHECKING:
-    from pmvge.datasets import Archive, Dataset
+    from pmvge.datasets import Dataset
     from pmvge.graph import MultiViewGraph
 
 app = typer.Typer(
@@ -75,22 +75,12 @@ def download(
     """
     dataset = _choose(name)
     if not dataset.archives:
-        _print(f"{name} comes with {dataset.source}: there is nothing to download")
+        print_plain(f"{name} comes with {dataset.source}: there is nothing to download")
         return
     if not force and (found := dataset.installed_path(folder)) is not None:
-        _print(f"{name} is already there: {found} (--force downloads it again)")
+        print_plain(f"{name} is already there: {found} (--force downloads it again)")
         return
-    archives = dataset.archive_paths(folder)
-    for path, archive in archives.items():
-        if force or not _is_valid(archive, path):
-            _download(archive, path)
-        _print(f"{name}: {path} ({path.stat().st_size:,} bytes, verified)")
-    result = next(iter(archives))
-    if dataset.unpack is not None:
-        result = dataset.unpack(list(archives), dataset.folder(folder))
-        _print(f"{name}: unpacked in {result}; the archives may be removed")
-    if (found := dataset.installed_path(folder)) != result:
-        _print(f"note: {found} is read first; remove it to use the new files")
+    install(dataset, folder, force=force)
 
 
 @app.command()
@@ -107,56 +97,27 @@ def describe(name: Name, folder: Folder = None, as_json: AsJson = False) -> None
         print(json.dumps({**facts, "graph": content}, indent=1))
         return
     table = Table(show_header=False, box=None, pad_edge=False)
-    labels = {"summary": "description", "source": "source", "note": "to cite"}
+    labels = {"summary": "description", "source": "source", "licence": "licence", "note": "to cite"}
     for key, label in labels.items():
         table.add_row(label, Text(facts[key], overflow="fold"))
     Console().print(table)
     if not dataset.archives:
-        _print(f"comes with {dataset.source}: there is nothing to download")
+        print_plain(f"comes with {dataset.source}: there is nothing to download")
     elif graph is None:
         option = "" if folder is None else f" --folder {shlex.quote(str(folder))}"
-        _print(f"not in {facts['folder']}; get it with: pmvge datasets download {name}{option}")
+        print_plain(
+            f"not in {facts['folder']}; get it with: pmvge datasets download {name}{option}"
+        )
     else:
-        _print(f"found: {facts['found']}")
+        print_plain(f"found: {facts['found']}")
     if graph is not None:
-        _print(f"\n{graph!r}")
+        print_plain(f"\n{graph!r}")
 
 
 def _choose(name: str) -> Dataset:
     from pmvge.datasets import DATASETS
 
     return DATASETS[choose("data set", name, DATASETS)]
-
-
-def _is_valid(archive: Archive, path: Path) -> bool:
-    """Return whether the archive is at ``path`` and passes verification."""
-    if not path.is_file():
-        return False
-    try:
-        archive.verify(path)
-    except InputError as error:
-        _print(f"{path} is not the expected file: {error}; downloading it again")
-        return False
-    return True
-
-
-def _download(archive: Archive, path: Path) -> None:
-    from pmvge.datasets import download
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(),
-               TimeRemainingColumn())  # fmt: skip
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task(archive.name, total=None)
-        download(
-            archive.url,
-            path,
-            archive.verify,
-            lambda done, total: bar.update(task, completed=done, total=total),
-            max_bytes=archive.max_bytes,
-        )
 
 
 def _facts(dataset: Dataset, data: Path | None) -> dict[str, Any]:
@@ -167,6 +128,7 @@ def _facts(dataset: Dataset, data: Path | None) -> dict[str, Any]:
         "name": dataset.name,
         "summary": dataset.summary,
         "source": dataset.source,
+        "licence": dataset.licence,
         "note": dataset.note,
         "folder": folder and str(folder),
         "found": found and str(found),
@@ -185,8 +147,3 @@ def _content(graph: MultiViewGraph) -> dict[str, Any]:
             for pair, links in graph.links.items()
         ],
     }
-
-
-def _print(text: str) -> None:
-    """Print a line without wrapping; brackets in paths are not markup."""
-    Console().print(text, markup=False, highlight=False, soft_wrap=True)

@@ -22,6 +22,7 @@ _FRACTIONAL = ("FLOAT", "DOUBLE", "DECIMAL")
 _MAX_EXACT = 2**53  # a double represents every integer up to here
 PART = 200  # columns per statement: planning time grows faster than linearly in the columns
 MAX_COLUMNS = 512  # up to here, one slow statement is faster than copying all rows
+_PADDED_NUMBER = re.compile(r"\d+(\.0+)?", re.ASCII)
 _PLAIN_INTEGER = r"-?[1-9]\d*|0"
 _INTEGER_LIKE = r"-?\d+(\.0+)?"  # such as 7.0, which other tools write for 7
 CASTS = {
@@ -244,6 +245,18 @@ def normalize_id(text: str) -> str:
     digits = f"coalesce(nullif(ltrim(split_part(trim({text}), '.', 1), '0'), ''), '0')"
     is_number = f"regexp_full_match(trim({text}), '\\d+(\\.0+)?')"
     return f"CASE WHEN {is_number} THEN {digits} ELSE nullif(trim({text}), '') END"
+
+
+def plain_id(text: str) -> str:
+    """Return an id without padding, as the SQL of :func:`normalize_id` does.
+
+    >>> [plain_id(text) for text in ("001", " 1", "1.0", "000", "a01 ")]
+    ['1', '1', '1', '0', 'a01']
+    """
+    stripped = text.strip(" ")
+    if not _PADDED_NUMBER.fullmatch(stripped):
+        return stripped
+    return stripped.partition(".")[0].lstrip("0") or "0"
 
 
 def _is_integer(name: str) -> str:
