@@ -19,6 +19,7 @@ from pmvge.cli.commands.demo import demo
 from pmvge.cli.commands.embed import embed
 from pmvge.cli.commands.evaluate import evaluate
 from pmvge.cli.commands.explain import explain
+from pmvge.cli.commands.explore import explore
 from pmvge.cli.commands.export import export
 from pmvge.cli.commands.fit import fit
 from pmvge.cli.commands.index import index
@@ -59,6 +60,7 @@ for command in (
     search,
     index,
     explain,
+    explore,
     serve,
     evaluate,
     inspect,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from pmvge.serving.explorer.finding import Finder
 from pmvge.serving.live_model import Served
 from pmvge.tables import feature_columns
 
-STATE = "map-state"  # a file that says how far the map of a new model is
 VALUES = 300  # categories that a form suggests
 EXAMPLES = 3  # entities of a view to start with
 
@@ -81,15 +79,6 @@ class Atlases:
             if self._last is None or self._last.served is not served:
                 self._last = Atlas(served)
             return self._last
-
-
-def read_state(cache: Path) -> tuple[str, str]:
-    """Return the state of a map that is being computed, and a sentence; "" if none is."""
-    try:
-        state, _, reason = (cache / STATE).read_text(encoding="utf-8").partition(" ")
-    except OSError:
-        return "", ""
-    return state, reason
 
 
 def _describe(served: Served, view: str) -> dict[str, Any]:

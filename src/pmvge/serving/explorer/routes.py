@@ -12,9 +12,10 @@ from fastapi.responses import HTMLResponse, Response
 from pmvge.serving.context import ERRORS, Context
 from pmvge.serving.errors import Refused
 from pmvge.serving.explorer import answers, forms
-from pmvge.serving.explorer.atlas import Atlas, Atlases, read_state
+from pmvge.serving.explorer.atlas import Atlas, Atlases
 from pmvge.serving.explorer.shell import PAGE, file_response
 from pmvge.serving.live_model import Served
+from pmvge.serving.map_keeper import read_state
 from pmvge.serving.settings import Limits
 
 Explore = Callable[[Atlas, Any, Limits], dict[str, Any]]
