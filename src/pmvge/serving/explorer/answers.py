@@ -9,7 +9,7 @@ import numpy as np
 from pmvge.errors import InputError, choose
 from pmvge.model import PMvGE, positions_of
 from pmvge.serving.errors import Refused
-from pmvge.serving.explorer.atlas import Atlas
+from pmvge.serving.explorer.atlas import Atlas, describe_entity
 from pmvge.serving.explorer.forms import (
     MAX_NAMED,
     ColorsRequest,
@@ -141,7 +141,10 @@ def _search(
     found = answer["results"][0]["partners"]
     ids = np.array([partner["id"] for partner in found], atlas.model.ids_[among].dtype)
     positions = positions_of(atlas.model, among, ids).tolist()
-    entities = [{**one, "at": at} for one, at in zip(found, positions, strict=True)]
+    entities = [
+        {**one, **describe_entity(atlas.model, among, at)}
+        for one, at in zip(found, positions, strict=True)
+    ]
     return {**answer, "entities": entities}
 
 

@@ -16,6 +16,7 @@ from pmvge.serving.live_model import Served
 from pmvge.tables import feature_columns
 
 VALUES = 300  # categories that a form suggests
+ABOUT = 60  # characters of a column that stand for a name
 EXAMPLES = 3  # entities of a view to start with
 
 
@@ -61,9 +62,7 @@ class Atlas:
 
     def found(self, view: str, at: int) -> dict[str, Any]:
         """Return an entity of a view, with its position."""
-        names = self.model.names_.get(view)
-        name = {} if names is None else {"name": str(names[at])}
-        return {"view": view, "at": at, "id": self.model.ids_[view][at].item(), **name}
+        return describe_entity(self.model, view, at)
 
 
 class Atlases:
@@ -79,6 +78,17 @@ class Atlases:
             if self._last is None or self._last.served is not served:
                 self._last = Atlas(served)
             return self._last
+
+
+def describe_entity(model: PMvGE, view: str, at: int) -> dict[str, Any]:
+    """Return an entity with its position, and its name or else some values of its columns."""
+    found = {"view": view, "at": at, "id": model.ids_[view][at].item()}
+    if view in model.names_:
+        return {**found, "name": str(model.names_[view][at])}
+    texts = {**model.labels_.get(view, {}), **model.columns_.get(view, {})}
+    values = [str(column[at])[:ABOUT] for column in [*texts.values()][:3]]
+    about = " · ".join(value for value in values if value)
+    return {**found, "about": about} if about else found
 
 
 def _describe(served: Served, view: str) -> dict[str, Any]:
@@ -113,17 +123,10 @@ def _inputs(model: PMvGE, view: str) -> list[dict[str, Any]]:
 def _examples(model: PMvGE, view: str) -> list[dict[str, Any]]:
     """Return the entities with the most weight of known links; the first ones without links."""
     total = np.zeros(len(model.ids_[view]))
-    for other in model.view_names_ if model.links_ is not None else ():
-        matrix = model.links_.matrix(view, other)
-        if matrix is not None:
-            total += np.asarray(matrix.sum(axis=1)).ravel()
-    names = model.names_.get(view)
-    return [
-        {
-            "view": view,
-            "at": at,
-            "id": model.ids_[view][at].item(),
-            **({} if names is None else {"name": str(names[at])}),
-        }
-        for at in np.argsort(-total, kind="stable")[:EXAMPLES].tolist()
-    ]
+    if model.links_ is not None:
+        for other in model.view_names_:
+            matrix = model.links_.matrix(view, other)
+            if matrix is not None:
+                total += np.asarray(matrix.sum(axis=1)).ravel()
+    best = np.argsort(-total, kind="stable")[:EXAMPLES].tolist()
+    return [describe_entity(model, view, at) for at in best]

@@ -59,6 +59,7 @@ class Found(BaseModel):
     at: int
     id: Id
     name: str | None = None
+    about: str | None = Field(None, description="Values of columns, for views without names.")
 
 
 class Near(BaseModel):
@@ -67,6 +68,7 @@ class Near(BaseModel):
     at: int
     id: Id
     name: str | None = None
+    about: str | None = None
     expected_weight: float | None = None
     similarity: float | None = None
     known: bool | None = None

@@ -36,9 +36,9 @@ export const data = (text, length = 80) => h("bdi", {}, cut(text, length));
 export const called = (one) => cut(one.name || idText(one.id), 80);
 export const idText = (id) => (String(id) === "" ? "(empty id)" : String(id));
 
-// The name first, and the id small.
+// The name first, and the id small; without a name, what the columns say.
 export function title(one, length = 80) {
-  if (!one.name) return [h("span", { class: "name" }, data(idText(one.id), length))];
+  if (!one.name) return [h("span", { class: "name" }, data(idText(one.id), length)), one.about ? h("small", {}, data(one.about, 60)) : null];
   return [h("span", { class: "name" }, data(one.name, length)), h("small", {}, data(idText(one.id), 40))];
 }
 

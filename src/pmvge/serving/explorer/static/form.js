@@ -20,7 +20,7 @@ export function formPanel(context, { view, row, links, save, show, go, choose, c
   const described = context.views.find((one) => one.view === view);
   const linkable = context.views.map((one) => one.view).filter((other) =>
     context.pairs.some(([a, b]) => (a === view && b === other) || (a === other && b === view)));
-  const results = h("div", { class: "results" });
+  const results = h("div", { class: "results" }, h("p", { class: "skipped" }, "Computing …"));
   const values = { ...row };
   const first = Object.fromEntries(Object.entries(links).filter(([other]) => linkable.includes(other)));
   let running = null;

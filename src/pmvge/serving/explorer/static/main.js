@@ -135,6 +135,7 @@ function showColors({ codes, coloring: found }) {
   coloring = found;
   space.codes = codes;
   space.color(codes, palette(coloring, context.views.length));
+  document.body.classList.toggle("by-column", coloring !== null);
   byId("key").replaceChildren(...legend(coloring, { number, count, data }));
   listColorings();
   listViews();

@@ -14,7 +14,7 @@ const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 export class Space {
   // `on` has the callbacks pick(point), hover(point, x, y), camera(text) and lasso(vertices).
   constructor({ stage, points, marks, on }) {
-    Object.assign(this, { stage, marks, on, n: 0, xy: new Float32Array(), hidden: new Set(), lassoing: false });
+    Object.assign(this, { stage, marks, on, n: 0, xy: new Float32Array(), extent: [1, 1], hidden: new Set(), lassoing: false });
     this.drawn = new Points(points);
     this.shown = { lines: [], labels: [], rings: [], polygon: null };
     this.transform = zoomIdentity;
@@ -35,6 +35,7 @@ export class Space {
     const width = Math.max(box[2] - box[0], box[3] - box[1]) || 1;
     const [x, y] = [(box[0] + box[2]) / 2, (box[1] + box[3]) / 2];
     this.place = ([a, b]) => [(2 * (a - x)) / width, (-2 * (b - y)) / width]; // into [-1, 1], y down
+    this.extent = [(box[2] - box[0]) / width || 1, (box[3] - box[1]) / width || 1];
     this.n = xy.length / 2;
     this.xy = new Float32Array(xy.length);
     for (let at = 0; at < xy.length; at += 2) {
@@ -118,7 +119,8 @@ export class Space {
   // -- camera ------------------------------------------------------------------------------------
 
   get unit() {
-    return (Math.min(this.width, this.height) / 2) * FIT;
+    const [width, height] = this.extent;
+    return (Math.min(this.width / Math.max(width, 0.2), this.height / Math.max(height, 0.2)) / 2) * FIT;
   }
 
   screen([x, y]) {

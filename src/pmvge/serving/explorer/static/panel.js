@@ -61,7 +61,7 @@ export function overviewPanel(context, { go, add }) {
   const shares = map && map.partner_share !== null;
   return [
     h("h2", { class: "title" }, "What you see"),
-    h("p", { class: "lead" }, `Every point is an entity: ${listed(views.map((one) => `${count(one.n)} ${cut(one.view, 40)}`))}. `,
+    h("p", { class: "lead" }, `${map ? "Every point is an entity" : "The model has"}: ${listed(views.map((one) => `${cut(one.view, 40)} (${count(one.n)})`))}. `,
       map ? "Points that lie near to each other are similar, or expected to be linked." : ""),
     shares ? h("p", { class: "note" }, `Of the points of another view that are nearest to an entity, ${percent(map.partner_share)} are among its best partners`,
       map.plain_share === null ? "." : `; on a plain t-SNE map of the vectors ${percent(map.plain_share)}.`) : null,
