@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from pmvge import storage
 from pmvge.export.files import write_table
-from pmvge.maps import layout
-from pmvge.model import PMvGE, linked_views
+from pmvge.model import PMvGE, compute_map, linked_views
 
 SIDES: tuple[Literal["query", "candidate"], ...] = ("query", "candidate")
 
@@ -31,7 +30,7 @@ def export_parquet(
     a file cannot be written.
     """
     folder = storage.make_folder(Path(folder), "export")
-    places = layout(model.embeddings_, seed=seed) if coordinates else {}
+    places = compute_map(model, seed=seed, check=False).xy if coordinates else {}
     paths = []
     for view in model.view_names_:
         table = _table(model, view, places.get(view))

@@ -1,5 +1,6 @@
-"""Coordinates of vectors in two dimensions."""
+"""Coordinates of entities in two dimensions."""
 
-from pmvge.maps.placing import layout, project, stratified
+from pmvge.maps.affinities import Relation
+from pmvge.maps.placing import Coordinates, layout, place, stratified
 
-__all__ = ["layout", "project", "stratified"]
+__all__ = ["Coordinates", "Relation", "layout", "place", "stratified"]

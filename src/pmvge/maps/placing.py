@@ -1,65 +1,70 @@
-"""Lay out the vectors of all views in two dimensions."""
+"""Samples of entities, and coordinates of entities outside the sample."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.manifold import TSNE
 
-TSNE_STEPS = 500  # half of them exaggerate clusters; 1,000 change the map of 2,000 points little
-MIN_TSNE_POINTS = 10  # with fewer, use principal components
-MAX_FITTED = 5_000  # points that t-SNE is fitted to; others are placed between them
-NEIGHBOURS = 5  # that a point is placed between
-CHUNK = 1 << 22  # similarities held at once
+from pmvge.maps.affinities import Relation, affinities, relation_weights
+from pmvge.maps.tsne import tsne
+from pmvge.progress import OnProgress
+
+MIN_TSNE_POINTS = 5  # with fewer, use principal components
+PLACING_STEPS = 10
+Coordinates = dict[str, NDArray[np.float32]]  # {view: (n, 2)}
 
 
 def layout(
-    Y: Mapping[str, NDArray[Any]], *, fitted: int = MAX_FITTED, seed: int = 0
-) -> dict[str, NDArray[np.float32]]:
-    """Return coordinates (n, 2) of the vectors (n, K) of every view, in one map.
+    Y: Mapping[str, NDArray[Any]],
+    relations: Sequence[Relation],
+    *,
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
+) -> tuple[Coordinates, str]:
+    """Return coordinates of the entities of all views, and the name of the method.
 
-    The layout is fitted to a sample of ``fitted`` vectors. Every other vector is placed at the mean
-    of the ``NEIGHBOURS`` vectors of the sample with the largest cosines.
+    The method is t-SNE of the affinities that the relations give. Fewer than ``MIN_TSNE_POINTS``
+    entities, and entities whose vectors (n, K) in ``Y`` are all equal, have their principal
+    components as coordinates.
     """
-    drawn = stratified({v: len(rows) for v, rows in Y.items()}, fitted, _generator(seed))
-    sample = np.concatenate([Y[view][at] for view, at in drawn.items()])
-    flat, _ = project(sample, seed)
-    places, start = {}, 0
-    for view, at in drawn.items():
-        xy = np.empty((len(Y[view]), 2), np.float32)
-        xy[at] = flat[start : start + len(at)]
-        start += len(at)
-        rest = np.setdiff1d(np.arange(len(xy)), at)
-        xy[rest] = _between(Y[view], rest, sample, flat)
-        places[view] = xy
-    return places
+    vectors = np.concatenate(list(Y.values())).astype(np.float64)
+    sizes = {view: len(rows) for view, rows in Y.items()}
+    if len(vectors) < MIN_TSNE_POINTS or not np.ptp(vectors, axis=0).any():
+        flat, method = _principal_components(vectors), "principal components"
+    else:
+        flat = tsne(affinities(sizes, relations), seed=seed, on_progress=on_progress)
+        method = "t-SNE"
+    ends = np.cumsum(list(sizes.values()))[:-1]
+    return dict(zip(sizes, np.split(np.asarray(flat, np.float32), ends), strict=True)), method
 
 
-def _between(
-    Y: NDArray[Any], rows: NDArray[np.int64], sample: NDArray[Any], flat: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the mean coordinates of the neighbours of rows in the sample."""
-    xy, unit = np.empty((len(rows), 2)), _unit(sample)
-    step = max(1, CHUNK // max(1, len(sample)))
-    k = min(NEIGHBOURS, len(sample))
-    for first in range(0, len(rows), step):
-        part = slice(first, first + step)
-        cosines = _unit(Y[rows[part]]) @ unit.T
-        nearest = np.argpartition(-cosines, k - 1, axis=1)[:, :k]
-        xy[part] = flat[nearest].mean(axis=1)
-    return xy
+def place(xy: Coordinates, relations: Sequence[Relation]) -> NDArray[np.float32]:
+    """Return coordinates (n, 2) of entities of one view from those of their nearest ones.
+
+    The nearest ones are entities of the sample, whose coordinates are ``xy``. An entity is placed
+    where their attraction, as t-SNE has it, is balanced: near most of them. Entities without any
+    are placed in the middle.
+    """
+    weights = np.hstack(relation_weights(relations))
+    nearest = [xy[other][near.clip(0)] for _, other, near, _ in relations]
+    anchors = np.concatenate(nearest, axis=1).astype(np.float64)  # (n, k, 2)
+    places = np.median(anchors, axis=1)
+    for _ in range(PLACING_STEPS):
+        squares = np.square(anchors - places[:, None]).sum(axis=2)
+        pull = weights / (1 + squares)
+        total = np.maximum(pull.sum(axis=1, keepdims=True), 1e-300)
+        places = np.einsum("nk,nkd->nd", pull / total, anchors)
+    return places.astype(np.float32)
 
 
-def _unit(Y: NDArray[Any]) -> NDArray[np.float32]:
-    norms = np.linalg.norm(Y, axis=1, keepdims=True)
-    return np.asarray(Y / np.maximum(norms, 1e-12), np.float32)
-
-
-def _generator(seed: int) -> np.random.Generator:
-    return np.random.default_rng([seed, 2])
+def _principal_components(Y: NDArray[np.float64]) -> NDArray[np.float64]:
+    centred = Y - Y.mean(axis=0, keepdims=True) if len(Y) else Y
+    U, s, _ = np.linalg.svd(centred, full_matrices=False)
+    flat = (U * s)[:, :2]
+    return np.pad(flat, ((0, 0), (0, 2 - flat.shape[1])))
 
 
 def stratified(
@@ -78,24 +83,3 @@ def stratified(
         fair = (budget - sum(share.values())) // (len(sizes) - left)
         share[view] = min(sizes[view], max(1, fair))
     return {view: np.sort(rng.permutation(n)[: share[view]]) for view, n in sizes.items()}
-
-
-def project(Y: NDArray[Any], seed: int) -> tuple[NDArray[np.float64], str]:
-    """Return coordinates (n, 2) of vectors (n, K), and the name of the method."""
-    Y = Y.astype(np.float64)
-    n, K = Y.shape
-    if K <= 2:
-        return np.pad(Y, ((0, 0), (0, 2 - K))), "the vectors' own coordinates"
-    centred = Y - Y.mean(axis=0, keepdims=True) if n else Y
-    if n < MIN_TSNE_POINTS or not np.ptp(Y, axis=0).any():
-        U, s, _ = np.linalg.svd(centred, full_matrices=False)
-        flat = (U * s)[:, :2]
-        return np.pad(flat, ((0, 0), (0, 2 - flat.shape[1]))), "principal components"
-    layout = TSNE(
-        init="pca",
-        metric="cosine",
-        perplexity=min(30.0, (n - 1) / 3),
-        max_iter=TSNE_STEPS,
-        random_state=seed % 2**32,
-    )
-    return layout.fit_transform(Y.astype(np.float32)).astype(np.float64), "t-SNE, cosine distance"

@@ -29,9 +29,12 @@ class Map:
 
     xy: dict[str, NDArray[np.float32]]  # {view: (n, 2)}, in the order of model.ids_
     method: str  # how it was made, one sentence
-    partner_share: float | None  # see :func:`compute_map`; None if no two views are linked
+    partner_share: (
+        float | None
+    )  # see :func:`compute_map`; None: not computed, or no views are linked
     plain_share: float | None  # the same for t-SNE of the vectors; None if it was not computed
     checksum: str  # of the vectors and biases that it was computed from
+    chance_share: float | None = None  # the same for points at random places
 
     def save(self, folder: str | Path) -> Path:
         """Write the map to a folder, such as that of the model, atomically; return its manifest.
@@ -44,6 +47,7 @@ class Map:
             "method": self.method,
             "partner_share": self.partner_share,
             "plain_share": self.plain_share,
+            "chance_share": self.chance_share,
             "vectors": self.checksum,
         }
         tensors = {str(k): torch.from_numpy(xy) for k, xy in enumerate(self.xy.values())}
@@ -77,6 +81,7 @@ class Map:
                 _share(manifest, "partner_share"),
                 _share(manifest, "plain_share"),
                 checksum,
+                _share(manifest, "chance_share"),
             )
 
         return storage.read(folder, KIND, read)

@@ -1,17 +1,15 @@
-"""A map of the vectors of all views in two dimensions."""
+"""A map of the entities of all views in two dimensions."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.maps import project, stratified
-from pmvge.model import Labels
+from pmvge.model import Labels, PMvGE, sample_map
 from pmvge.pages import display_text
 
 MAX_POINTS = 2_000  # on the map
@@ -35,22 +33,21 @@ class Map:
     """The points of each view, the layout method, and the labels to colour by."""
 
     positions: dict[str, NDArray[np.int64]]  # of the entities that are shown
-    xy: dict[str, NDArray[np.float64]]  # (points, 2)
+    xy: dict[str, NDArray[np.float32]]  # (points, 2)
     method: str
     colorings: list[Coloring]
 
 
-def draw_map(
-    Y: Mapping[str, NDArray[Any]], labels: Labels, *, points: int = MAX_POINTS, seed: int = 0
-) -> Map:
+def draw_map(model: PMvGE, *, points: int = MAX_POINTS, seed: int = 0) -> Map:
     """Return a layout of a sample of the entities of all views in two dimensions."""
-    rng = np.random.default_rng([seed, 2])
-    positions = stratified({view: len(rows) for view, rows in Y.items()}, points, rng)
-    flat, method = project(np.concatenate([Y[view][at] for view, at in positions.items()]), seed)
-    ends = np.cumsum([len(at) for at in positions.values()])[:-1]
-    xy = dict(zip(positions, np.split(flat, ends), strict=True))
+    drawn = sample_map(model, points, seed=seed)
+    return Map(*drawn, label_colorings(model.labels_, drawn.positions))
+
+
+def label_colorings(labels: Labels, positions: Mapping[str, NDArray[np.int64]]) -> list[Coloring]:
+    """Return the colours of the entities at some positions, by each label."""
     names = dict.fromkeys(name for columns in labels.values() for name in columns)
-    return Map(positions, xy, method, [_coloring(name, labels, positions) for name in names])
+    return [_coloring(name, labels, positions) for name in names]
 
 
 def _coloring(name: str, labels: Labels, positions: Mapping[str, NDArray[np.int64]]) -> Coloring:

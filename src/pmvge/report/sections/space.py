@@ -1,4 +1,4 @@
-"""The section with the map of all vectors."""
+"""The section with the map of all entities."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from pmvge.report.space import Coloring, draw_map
 
 
 def space(model: PMvGE, seed: int) -> Section:
-    """Return the section with the map of all vectors and its controls."""
+    """Return the section with the map of all entities and its controls."""
     labels = model.labels_
-    drawn = draw_map(model.embeddings_, labels, seed=seed)
+    drawn = draw_map(model, seed=seed)
     colorings = [
         {
             "codes": [coloring.codes[view] for view in drawn.positions],
@@ -57,12 +57,11 @@ def space(model: PMvGE, seed: int) -> Section:
     if shown < n:
         which = f"{shown:,} of {n:,} entities, sampled at random"
     lead = (
-        f"{which}. Layout: {drawn.method}. Points that are close are similar; distances "
-        "between groups that are far apart mean little. Views form separate groups if their "
-        "entities are more similar to each other than to their partners. "
+        f"{which}. Layout: {drawn.method}. Points that are close are similar, or likely "
+        "partners; distances between groups that are far apart mean little. "
         "Click a view to hide it" + (", or a label to highlight it." if legends else ".")
     )
-    title = "Map of all vectors"
+    title = "Map of all entities"
     map_ = figure(
         "map", figures.space_map(drawn, model.ids_, labels, model.names_), title, above=controls
     )
