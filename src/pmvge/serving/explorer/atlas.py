@@ -28,7 +28,8 @@ class Atlas:
         self._lock = threading.RLock()
         self._finder: Finder | None = None
         self._colors: dict[tuple[str, str], dict[str, Any]] = {}
-        self.problem, self.map = "", self._load()
+        self.problem = ""
+        self.map = self._load()
         self.points = b""
         if self.map is not None:
             rows = [self.map.xy[view] for view in self.model.view_names_]

@@ -38,7 +38,7 @@ export const idText = (id) => (String(id) === "" ? "(empty id)" : String(id));
 
 // The name first, and the id small; without a name, what the columns say.
 export function title(one, length = 80) {
-  if (!one.name) return [h("span", { class: "name" }, data(idText(one.id), length)), one.about ? h("small", {}, data(one.about, 60)) : null];
+  if (!one.name) return [h("span", { class: "name" }, data(idText(one.id), length)), one.about ? h("small", { class: "about" }, data(one.about, 60)) : null];
   return [h("span", { class: "name" }, data(one.name, length)), h("small", {}, data(idText(one.id), 40))];
 }
 
