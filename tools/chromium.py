@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 TIMEOUT = 120.0  # seconds, long enough for a busy machine
+WAIT = 60.0  # for a condition in a page
 POLL = 0.05
 
 # The browser reads from file descriptor 3 and writes to 4. Duplicate both ends first: the pipes
@@ -139,10 +140,11 @@ class Chromium:
         self.send("Page.navigate", url=url)
         self.wait("location.href !== 'about:blank' && document.body?.dataset.drawn === 'yes'")
 
-    def wait(self, condition: str, seconds: float = TIMEOUT) -> Any:
-        """Return the value of an expression as soon as it is true."""
+    def wait(self, condition: str, seconds: float = WAIT) -> Any:
+        """Return the value of an expression as soon as it is true; an element is true."""
+        script = f"(found => found instanceof Node ? true : found)({condition})"
         until = time.monotonic() + seconds
-        while not (value := self.run(condition)):
+        while not (value := self.run(script)):
             assert time.monotonic() < until, f"not true: {condition}: {self.errors()}"
             time.sleep(POLL)
         return value

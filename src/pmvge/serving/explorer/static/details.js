@@ -121,9 +121,8 @@ async function comparison(context, space, now, signal) {
 
 function form(context, space, now) {
   const view = context.views.some((one) => one.view === now.form) ? now.form : context.views[0].view;
-  const links = parseJson(now.links, {});
   return formPanel(context, {
-    view, row: parseJson(now.row, {}) ?? {}, links: typeof links === "object" && links ? links : {}, go,
+    view, row: textsOf(parseJson(now.row, {})), links: linksOf(parseJson(now.links, {})), go,
     close: () => change({ form: null, row: null, links: null }),
     choose: (other) => change({ form: other, row: null, links: null }),
     save: (row, first) => {
@@ -139,6 +138,13 @@ function form(context, space, now) {
     },
   });
 }
+
+// The address bar may hold anything: keep what a form can show.
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+const textsOf = (row) => (isObject(row) ? Object.fromEntries(Object.entries(row).filter(([, value]) => typeof value === "string")) : {});
+const linksOf = (links) => (isObject(links) ? Object.fromEntries(Object.entries(links).filter(([, list]) => Array.isArray(list))
+  .map(([view, list]) => [view, list.filter((link) => isObject(link) && ["string", "number"].includes(typeof link.id))
+    .map(({ id, name, weight }) => ({ id, name: typeof name === "string" ? name : undefined, weight: Number.isFinite(weight) && weight >= 0 ? weight : 1 }))])) : {});
 
 // -- marks on the map ------------------------------------------------------------------------------
 

@@ -164,7 +164,11 @@ function groupOf(view, columns) {
   return h("optgroup", { label: cut(view, 40) }, columns.map((column) => h("option", { value: pair(view, column) }, cut(column, 40))));
 }
 
-const hiddenViews = () => new Set((parseJson(state().hide, []) ?? []).map((view) => context.views.findIndex((one) => one.view === view)).filter((at) => at >= 0));
+function hiddenViews() {
+  const names = parseJson(state().hide, []);
+  const positions = Array.isArray(names) ? names.map((view) => context.views.findIndex((one) => one.view === view)) : [];
+  return new Set(positions.filter((at) => at >= 0));
+}
 
 function listViews() {
   const hidden = hiddenViews();

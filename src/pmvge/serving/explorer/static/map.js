@@ -252,7 +252,7 @@ export class Space {
       return [event.clientX - box.left, event.clientY - box.top];
     };
     marks.addEventListener("click", (event) => {
-      if (this.lassoing || event.shiftKey) return;
+      if (this.lassoing || event.shiftKey || this.lassoed) return;
       const point = this.find(...place(event));
       if (point !== null) this.on.pick(point);
     });
@@ -286,6 +286,8 @@ export class Space {
       if (!path) return;
       const vertices = path.length < 3 ? null : thin(path).map(([left, top]) => this.world(left, top));
       path = null;
+      this.lassoed = true; // the click that follows picks no point
+      setTimeout(() => { this.lassoed = false; }, 0);
       if (!vertices) this.shown.polygon = null;
       this.on.lasso(vertices);
     });
