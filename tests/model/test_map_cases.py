@@ -7,11 +7,18 @@ import pytest
 from scipy.spatial import cKDTree
 
 from pmvge import MultiViewGraph, PMvGE
+from pmvge.maps import tsne
 from pmvge.model import Map, compute_map, mapping, sample_map
 from pmvge.model.map_quality import TopPartners, partner_share
 from pmvge.similarities import SIMILARITIES
 
 GROUPS = 4
+
+
+@pytest.fixture(autouse=True)
+def fewer_steps(monkeypatch):
+    monkeypatch.setattr(tsne, "EXAGGERATED", 100)
+    monkeypatch.setattr(tsne, "STEPS", 250)
 
 
 def fit(views, links, K=6, **settings):
@@ -43,14 +50,13 @@ def group_share(drawn: Map, view: str, other: str) -> float:
     return float((near % GROUPS == np.arange(len(near)) % GROUPS).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 def test_partners_are_close_with_every_similarity(similarity):
     model = fit({"a": 60, "b": 40}, {("a", "b"): grouped_links((60, 40))}, similarity=similarity)
     drawn = compute_map(model, progress=False)
     check(model, drawn)
-    assert group_share(drawn, "a", "b") > 0.9
-    assert group_share(drawn, "b", "a") > 0.9
-    assert drawn.partner_share > 2 * drawn.chance_share
+    assert drawn.partner_share > 4 * drawn.chance_share
     assert drawn.chance_share == pytest.approx((4 / 40 + 6 / 60) / 2)
 
 
@@ -67,9 +73,8 @@ def test_views_that_lie_apart_are_joined():
     drawn = compute_map(model, progress=False)
     assert group_share(drawn, "a", "b") > 0.95
     plain = mapping.plain_layout(model)
-    centre = {view: xy.mean(axis=0) for view, xy in plain.items()}
-    own = np.linalg.norm(plain["a"] - centre["a"], axis=1)
-    assert (own < np.linalg.norm(plain["a"] - centre["b"], axis=1)).mean() > 0.9
+    near = cKDTree(np.concatenate([plain["a"], plain["b"]])).query(plain["a"], k=10)[1]
+    assert (near < 120).mean() > 0.95
     assert drawn.plain_share < 0.5 * drawn.partner_share
 
 
@@ -85,16 +90,19 @@ def test_one_view_with_links_within():
 
 def test_a_view_without_links_to_others_is_placed_by_its_vectors():
     rng = np.random.default_rng(0)
-    links = {("a", "b"): grouped_links((60, 40)), ("c", "c"): np.triu(grouped_links((40, 40)), 1)}
-    model = fit({"a": 60, "b": 40, "c": 40, "d": rng.normal(size=(1, 3))}, links)
+    views = {"a": 60, "b": 40, "c": rng.normal(size=(40, 3)), "d": rng.normal(size=(1, 3))}
+    model = fit(views, {("a", "b"): grouped_links((60, 40))})
     drawn = compute_map(model, progress=False)
     check(model, drawn)
     assert group_share(drawn, "a", "b") > 0.9
     every = np.concatenate([drawn.xy[view] for view in "abc"])
     middle, width = every.mean(axis=0), np.ptp(every, axis=0).max()
     assert np.linalg.norm(drawn.xy["d"] - middle) < width  # not pushed away
+    Y = model.embeddings_["c"]
+    cosines = np.corrcoef(np.hstack([Y, -Y]))  # rows with mean 0
+    similar = np.argsort(-cosines + 3 * np.eye(40), axis=1)[:, :4]
     near = cKDTree(drawn.xy["c"]).query(drawn.xy["c"], k=2)[1][:, 1]
-    assert (near % GROUPS == np.arange(40) % GROUPS).mean() > 0.8
+    assert (near[:, None] == similar).any(axis=1).mean() > 0.5  # by chance 0.1
 
 
 @pytest.mark.parametrize("sizes", [(2, 1), (1, 1), (3, 3)])
@@ -103,6 +111,7 @@ def test_few_entities(sizes):
     check(model, compute_map(model, progress=False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("K", [1, 2])
 @pytest.mark.parametrize("effects", ["none", "auto"])
 def test_vectors_of_one_or_two_numbers(K, effects):
@@ -141,7 +150,7 @@ def test_entities_outside_the_sample_are_placed_near_their_group(monkeypatch):
     assert "fitted to 200 of 560 entities" in drawn.method
     assert group_share(drawn, "a", "b") > 0.9
     assert group_share(drawn, "b", "a") > 0.9
-    assert drawn.partner_share > 0.5 * whole.partner_share
+    assert 4 * drawn.chance_share < drawn.partner_share < whole.partner_share
     assert calls == sorted(calls)
     assert calls[-1] == 1
     again = compute_map(model, progress=False)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-PARTNER_SHARE = 0.7  # of the affinity of an entity that goes to its partners
+PARTNER_SHARE = 0.6  # of the affinity of an entity that goes to its partners
 
 
 class Relation(NamedTuple):
@@ -31,9 +31,9 @@ def affinities(
     """Return a symmetric matrix (N, N) with sum 1 over the entities of all views, in order.
 
     Each entity gives the same total to its nearest ones: ``share`` to partners, divided equally
-    among the linked views, and the rest to similar entities; everything to one kind if it has no
-    other. So an entity that is the partner of many has no more to give than others. The matrix is
-    the mean of what two entities give to each other.
+    among the linked views, and the rest to similar entities, to all of them the same; everything to
+    one kind if it has no other. So an entity that is the partner of many has no more to give than
+    others. The matrix is the mean of what two entities give to each other.
     """
     starts = _starts(sizes)
     N = sum(sizes.values())
@@ -54,18 +54,18 @@ def relation_weights(
     relations: Sequence[Relation], share: float = PARTNER_SHARE
 ) -> list[NDArray[np.float64]]:
     """Return what each entity gives to its nearest ones, (n, k) for each relation; 0 for -1."""
-    counts: dict[tuple[str, str], int] = {}
-    for relation in relations:
-        key = (relation.view, relation.kind)
-        counts[key] = counts.get(key, 0) + 1
+    totals: dict[tuple[str, str], int] = {}
+    for view, _, nearest, kind in relations:
+        parts = nearest.shape[1] if kind == "similar" else 1
+        totals[view, kind] = totals.get((view, kind), 0) + parts
     weights = []
     for view, _, nearest, kind in relations:
         part = share if kind == "partners" else 1 - share
-        if (view, "similar" if kind == "partners" else "partners") not in counts:
+        if (view, "similar" if kind == "partners" else "partners") not in totals:
             part = 1.0
+        part *= (nearest.shape[1] if kind == "similar" else 1) / max(1, totals[view, kind])
         there = nearest >= 0
-        number = np.maximum(there.sum(axis=1, keepdims=True), 1)
-        weights.append(there * (part / counts[view, kind]) / number)
+        weights.append(part * there / np.maximum(there.sum(axis=1, keepdims=True), 1))
     return weights
 
 

@@ -38,7 +38,7 @@ def layout(
         flat = tsne(affinities(sizes, relations), seed=seed, on_progress=on_progress)
         method = "t-SNE"
     ends = np.cumsum(list(sizes.values()))[:-1]
-    return dict(zip(sizes, np.split(np.asarray(flat, np.float32), ends), strict=True)), method
+    return dict(zip(sizes, np.split(flat, ends), strict=True)), method
 
 
 def place(xy: Coordinates, relations: Sequence[Relation]) -> NDArray[np.float32]:
@@ -60,11 +60,11 @@ def place(xy: Coordinates, relations: Sequence[Relation]) -> NDArray[np.float32]
     return places.astype(np.float32)
 
 
-def _principal_components(Y: NDArray[np.float64]) -> NDArray[np.float64]:
+def _principal_components(Y: NDArray[np.float64]) -> NDArray[np.float32]:
     centred = Y - Y.mean(axis=0, keepdims=True) if len(Y) else Y
     U, s, _ = np.linalg.svd(centred, full_matrices=False)
     flat = (U * s)[:, :2]
-    return np.pad(flat, ((0, 0), (0, 2 - flat.shape[1])))
+    return np.pad(flat, ((0, 0), (0, 2 - flat.shape[1]))).astype(np.float32)
 
 
 def stratified(

@@ -8,6 +8,8 @@ RNA-seq data", Nature Methods 2019.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
@@ -55,8 +57,8 @@ class Repulsion:
         """Compute the kernels on a grid for points that take up this width, unless they are."""
         longer = max(float(width.max()), 1e-6)
         spacing = min(SPACING, longer / MIN_NODES)
-        while spacing * MAX_NODES < longer:  # in steps: the kernels of wide maps are kept
-            spacing *= 1.1
+        if (excess := longer / (MAX_NODES * spacing)) > 1:  # in steps, to keep the kernels
+            spacing *= 1.1 ** math.ceil(math.log(excess, 1.1))
         nodes = np.ceil(width / spacing).astype(int) + 2 * MARGIN
         shape = tuple(fft.next_fast_len(2 * int(m), real=True) for m in nodes)
         if (shape, spacing) == (self._shape, self._spacing):
@@ -72,7 +74,8 @@ def _kernels(shape: tuple[int, ...], spacing: float) -> list[NDArray[np.float32]
     """Return 1 / (1 + d^2), and x and y times its square, at all differences of two nodes."""
     x, y = (np.asarray(fft.fftfreq(m, 1 / (m * spacing)), np.float32) for m in shape)
     kernel = 1 / (1 + np.square(x)[:, None] + np.square(y))
-    return [kernel, x[:, None] * kernel**2, y * kernel**2]
+    kernels = [kernel, x[:, None] * kernel**2, y * kernel**2]
+    return [np.asarray(part, np.float32) for part in kernels]
 
 
 def _interpolation(

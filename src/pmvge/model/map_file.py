@@ -25,16 +25,30 @@ class Map:
     """Coordinates of the entities of all views on one map.
 
     :func:`compute_map` makes one, :func:`saved_map` keeps it beside the model.
+
+    Attributes
+    ----------
+    xy
+        ``{view: (n, 2) float32}``, in the order of ``model.ids_``.
+    method
+        How it was made, one sentence.
+    partner_share
+        The share of an entity's nearest points of a linked view that are among its top partners,
+        see :func:`compute_map`. None if it was not computed, or if no two views are linked.
+    plain_share
+        The same for t-SNE of the vectors alone; None if it was not computed.
+    checksum
+        SHA-256 of the vectors and biases that it was computed from.
+    chance_share
+        The same as ``partner_share`` for points at random places.
     """
 
-    xy: dict[str, NDArray[np.float32]]  # {view: (n, 2)}, in the order of model.ids_
-    method: str  # how it was made, one sentence
-    partner_share: (
-        float | None
-    )  # see :func:`compute_map`; None: not computed, or no views are linked
-    plain_share: float | None  # the same for t-SNE of the vectors; None if it was not computed
-    checksum: str  # of the vectors and biases that it was computed from
-    chance_share: float | None = None  # the same for points at random places
+    xy: dict[str, NDArray[np.float32]]
+    method: str
+    partner_share: float | None
+    plain_share: float | None
+    checksum: str
+    chance_share: float | None = None
 
     def save(self, folder: str | Path) -> Path:
         """Write the map to a folder, such as that of the model, atomically; return its manifest.

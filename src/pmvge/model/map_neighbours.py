@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ SIMILAR = 15  # entities of the same view
 PARTNERS = 10  # entities of a linked view
 PLACED_BY = 5  # similar entities that place an entity outside the sample
 Rows = NDArray[np.int64]
+Kind = Literal["similar", "partners"]
 
 
 def partner_count(n: int) -> int:
@@ -64,28 +65,25 @@ class Neighbours:
         own: bool,
         on_progress: OnProgress | None = None,
     ) -> list[Relation]:
+        sizes = {other: len(at) for other, at in self._sample.items()}
         partners = [other for a, other in linked_pairs(self._fitted) if a == view]
-        similar = [view]
+        wanted: dict[tuple[str, Kind], int] = {(view, "similar"): k}
+        wanted |= {(other, "partners"): partner_count(sizes[other]) for other in partners}
         if not set(partners) - {view}:  # no links to other views: placed by the vectors alone
-            similar = list(self._sample)
-        wanted = [(other, "similar") for other in similar] + [
-            (other, "partners") for other in partners
-        ]
-        shares = share_progress({key: len(self._sample[key[0]]) for key in wanted}, on_progress)
+            wanted |= {(other, "similar"): 1 for other in sizes if other != view}
+        shares = share_progress({key: sizes[key[0]] for key in wanted}, on_progress)
         relations = []
-        for other, kind in wanted:
-            m = len(self._sample[other])
+        for (other, kind), number in wanted.items():
             nearest = self.nearest(
                 view,
                 rows,
                 other,
-                k if kind == "similar" else partner_count(m),
+                number,
                 partners=kind == "partners",
                 own=own and view == other,
                 on_progress=shares[other, kind],
             )
-            kind_: Any = kind
-            relations.append(Relation(view, other, nearest, kind_))
+            relations.append(Relation(view, other, nearest, kind))
         return relations
 
     def nearest(
@@ -127,7 +125,7 @@ class Neighbours:
         if isinstance(similarity, Euclidean | Hyperbolic):
             return similarity.query_array(Y) if side == "query" else similarity.candidate_array(Y)
         if Y.shape[1] > 2:  # cosines
-            return Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-12)
+            return np.asarray(Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-12))
         # In two dimensions directions say little: the inner product is -|y - y'|^2 / 2 + const.
         square = np.square(Y).sum(axis=1, keepdims=True)
         return np.hstack([Y, np.ones_like(square) if side == "query" else -square / 2])

@@ -80,10 +80,11 @@ def compute_map(
     fitted = model._check_fitted()
     n = sum(map(len, fitted.ids.values()))
     points = n if n <= MAX_FITTED else SAMPLE
+    check = check and any(view != other for view, other in linked_pairs(fitted))
     plain = check and n <= MAX_PLAIN
     # About the time that the parts take
-    sizes = {"sample": 10 * points, "place": n - points, "check": check * n // 10, "plain": 0}
-    sizes["plain"] = sizes["sample"] if plain else 0
+    sizes = {"sample": 10 * points, "place": n - points}
+    sizes |= {"check": n // 10 if check else 0, "plain": 10 * n if plain else 0}
     with progress_bar("drawing the map", progress and on_progress is None) as bar:
         report = on_progress or bar
         shares = share_progress(sizes, report)
@@ -126,7 +127,7 @@ def _place_others(
 ) -> Coordinates:
     """Return coordinates of all entities: those of the sample, and of the others near it."""
     neighbours = Neighbours(fitted, drawn.positions)
-    done, n = 0, sum(map(len, fitted.ids.values()))
+    done, total = 0, sum(len(ids) - len(drawn.positions[view]) for view, ids in fitted.ids.items())
     places = {}
     for view, at in drawn.positions.items():
         xy = np.empty((len(fitted.ids[view]), 2), np.float32)
@@ -136,7 +137,7 @@ def _place_others(
             rows = others[start : start + CHUNK]
             xy[rows] = place(drawn.xy, neighbours.of_others(view, rows))
             if on_progress is not None:
-                on_progress(done + start + len(rows), n)
+                on_progress(done + start + len(rows), total)
         done += len(others)
         places[view] = xy
     return places
