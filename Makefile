@@ -33,7 +33,7 @@ test-all: $(DEV)  ## run all tests and measure which lines and branches they cov
 
 fuzz: $(DEV)  ## read 10,000 damaged files, for at most ten minutes, and send requests to the server
 	$(BIN)/python tests/fuzz/run.py
-	PMVGE_FUZZ=1 $(BIN)/python -m pytest tests/serving/test_fuzz.py
+	PMVGE_FUZZ=1 $(BIN)/python -m pytest -s tests/serving/test_fuzz.py
 
 mutants: $(DEV)  ## mutate the core and check that a test fails for each mutant
 	$(BIN)/python tests/mutation/run.py

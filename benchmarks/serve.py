@@ -2,8 +2,10 @@
 
 A model with 100,000 candidates of 64 dimensions is served by one worker, and a bare FastAPI
 application that echoes its request by another. The same requests go to both in turn, over loopback,
-from one client and from eight. Requests and time are bounded. Ratios are over the echo in the same
-run; "search in Python" is ``model.search`` with the same arguments.
+from one client and from eight: known users by ids, and a new user as a raw row. Requests and time
+are bounded. Ratios are over the echo in the same round, medians over rounds. The processor time of
+the server for each request does not depend on what else the machine does. "In Python" is
+``model.search`` with the same arguments.
 
     python benchmarks/serve.py
 """
@@ -22,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +33,8 @@ import torch
 from output import write
 from plotly import graph_objects
 
-from pmvge import MultiViewGraph, PMvGE
+from pmvge import PMvGE
+from pmvge.tables import graph_from_frames, rows_of_records
 
 ECHO = """
 import sys
@@ -60,20 +64,33 @@ def make_model(folder: Path, n: int, K: int) -> PMvGE:
     """Fit a model of n films for a few steps, and save it."""
     rng = np.random.default_rng(0)
     users, links = 10_000, 20 * 10_000
-    ends = (rng.integers(users, size=links), rng.integers(n, size=links))
-    ids = {
-        "users": [f"u{number}" for number in range(users)],
-        "films": [f"f{number}" for number in range(n)],
+    films = np.concatenate([np.arange(n), rng.integers(n, size=max(0, links - n))])  # all have some
+    rows = {
+        "user": [f"u{number}" for number in range(users)],
+        "age": rng.integers(18, 90, size=users),
+        "country": rng.choice(["de", "fr", "jp"], size=users),
     }
-    graph = MultiViewGraph({"users": users, "films": n}, {("users", "films"): ends}, ids=ids)
+    ratings = {
+        "user": [f"u{number}" for number in rng.integers(users, size=len(films))],
+        "film": [f"f{number}" for number in films],
+    }
+    graph = graph_from_frames({"users": rows, "films": None}, {("users", "films"): ratings})
     model = PMvGE(n_components=K, max_steps=20, random_state=0, progress=False).fit(graph)
     model.save(folder)
     return model
 
 
+def cpu_seconds(process: int) -> float:
+    """Return the processor time of a process and its children."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    own = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    ticks = int(own[11]) + int(own[12])  # in user mode and in the kernel
+    return ticks / os.sysconf("SC_CLK_TCK") + sum(map(cpu_seconds, map(int, children)))
+
+
 @contextmanager
-def started(command: list[str], port: int) -> Iterator[int]:
-    """Start a server and wait until it answers."""
+def started(command: list[str], port: int) -> Iterator[tuple[int, int]]:
+    """Start a server and wait until it answers; yield its port and its process."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     try:
@@ -88,7 +105,7 @@ def started(command: list[str], port: int) -> Iterator[int]:
                 break
             except OSError:
                 time.sleep(0.1)
-        yield port
+        yield port, process.pid
     finally:
         process.terminate()
         process.wait(60)
@@ -112,25 +129,49 @@ def client(port: int, body: bytes, end: float, count: int) -> list[float]:
     return times
 
 
-def measure(port: int, body: bytes, clients: int, seconds: float, count: int) -> dict[str, float]:
-    """Return requests a second, and the median and the 99th percentile of their times."""
-    begin = time.perf_counter()
+def measure(
+    server: tuple[int, int], body: bytes, clients: int, seconds: float, count: int
+) -> dict[str, float]:
+    """Return requests a second, quantiles of their times, and the server's processor time."""
+    port, process = server
+    used, begin = cpu_seconds(process), time.perf_counter()
     with ThreadPoolExecutor(clients) as pool:
         parts = pool.map(lambda _: client(port, body, begin + seconds, count), range(clients))
         times = [one for part in parts for one in part]
-    spent = time.perf_counter() - begin
-    p50, p99 = np.percentile(times, [50, 99])
-    return {"per_second": len(times) / spent, "p50_ms": 1e3 * p50, "p99_ms": 1e3 * p99}
+    spent, used = time.perf_counter() - begin, cpu_seconds(process) - used
+    p50, p99 = (1e3 * float(value) for value in np.percentile(times, [50, 99]))
+    return {
+        "per_second": len(times) / spent,
+        "p50_ms": p50,
+        "p99_ms": p99,
+        "cpu_ms": 1e3 * used / len(times),
+    }
 
 
 def median_ms(call: Callable[[], object], repeats: int = 30) -> float:
+    """Return the median processor time of a call."""
     call()
     times = []
     for _ in range(repeats):
-        started = time.perf_counter()
+        started = time.process_time()
         call()
-        times.append(time.perf_counter() - started)
+        times.append(time.process_time() - started)
     return 1e3 * statistics.median(times)
+
+
+def kinds(model: PMvGE) -> Iterator[tuple[str, dict[str, Any], Callable[[], object]]]:
+    """Yield the name of each kind of request, its fields, and the call in Python."""
+    for batch in (1, 32):
+        ids = [f"u{number}" for number in range(batch)]
+        call = partial(model.search, "users", ids=ids, among="films", k=10)
+        yield f"{batch} ids", {"ids": ids}, call
+    row = {"age": 31, "country": "jp"}
+
+    def search() -> None:
+        _, X = rows_of_records(model.tables_, "users", [row])
+        model.search("users", X, among="films", k=10)
+
+    yield "1 raw row", {"rows": [row]}, search
 
 
 def main() -> None:
@@ -143,6 +184,8 @@ def main() -> None:
     parser.add_argument("--ports", type=int, nargs=2, default=[8765, 8766])
     options = parser.parse_args()
     torch.set_num_threads(1)
+    print(f"{options.candidates:,} candidates of {options.components} dimensions, k = 10, 1 worker")
+    print("request, clients, then ours (ratio x echo); processor time in Python")
     results: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model")
@@ -150,53 +193,51 @@ def main() -> None:
         model = PMvGE.load(path, memory_map=Path(folder, "maps"))
         ours = [sys.executable, "-m", "pmvge", "serve", str(path), "--port", str(options.ports[0])]
         echo = [sys.executable, "-c", ECHO, str(options.ports[1])]
-        with started(ours, options.ports[0]) as port, started(echo, options.ports[1]) as other:
-            for batch in (1, 32):
-                ids = [f"u{number}" for number in range(batch)]
-                request = {"view": "users", "among": "films", "ids": ids, "k": 10}
-                body = json.dumps(request).encode()
-                python = median_ms(
-                    lambda ids=ids: model.search("users", ids=ids, among="films", k=10)
-                )
+        with started(ours, options.ports[0]) as server, started(echo, options.ports[1]) as other:
+            for kind, fields, call in kinds(model):
+                body = json.dumps({"view": "users", "among": "films", **fields, "k": 10}).encode()
+                python = median_ms(call)
                 for clients in (1, 8):
                     rounds: dict[str, list[dict[str, float]]] = {"pmvge": [], "echo": []}
                     for _ in range(options.rounds):
-                        for name, at in (("pmvge", port), ("echo", other)):
+                        for name, at in (("pmvge", server), ("echo", other)):
                             rounds[name].append(
                                 measure(at, body, clients, options.seconds, options.requests)
                             )
-                    results.append(summarize(batch, clients, python, rounds))
-    write_results(results, options.candidates, options.components)
+                    results.append(summarize(kind, clients, python, rounds))
+                    print_row(results[-1])
+    write_results(results)
 
 
 def summarize(
-    batch: int, clients: int, python: float, rounds: dict[str, list[dict[str, float]]]
+    kind: str, clients: int, python: float, rounds: dict[str, list[dict[str, float]]]
 ) -> Row:
-    """Return medians over rounds, and their ratios to the echo."""
-    row: Row = {"batch": batch, "clients": clients, "search_in_python_ms": python}
-    for key in ("per_second", "p50_ms", "p99_ms"):
-        ours, echo = (statistics.median(one[key] for one in rounds[n]) for n in ("pmvge", "echo"))
-        row |= {key: ours, f"echo_{key}": echo, f"{key}_ratio": ours / echo}
+    """Return medians over rounds: of each server, and of the ratios of the two."""
+    row: Row = {"request": kind, "clients": clients, "cpu_in_python_ms": python}
+    for key in rounds["pmvge"][0]:
+        ours, echo = ([one[key] for one in rounds[name]] for name in ("pmvge", "echo"))
+        row |= {key: statistics.median(ours), f"echo_{key}": statistics.median(echo)}
+        row[f"{key}_ratio"] = statistics.median(a / b for a, b in zip(ours, echo, strict=True))
     return row
 
 
-def write_results(results: list[Row], candidates: int, components: int) -> None:
-    print(
-        f"{candidates:,} candidates of {components} dimensions, k = 10, one worker; echo beside it"
-    )
-    print("batch clients  requests/s  p50 ms  p99 ms, each (ratio x echo)  search in Python")
-    for row in results:
-        cells = [f"{row['batch']:5} {row['clients']:7}"]
-        for key, digits in (("per_second", 0), ("p50_ms", 2), ("p99_ms", 2)):
-            ours, echo = row[key], row[f"echo_{key}"]
-            cells.append(f"{ours:7.{digits}f} ({row[f'{key}_ratio']:.2f} x {echo:.{digits}f})")
-        print("  ".join([*cells, f"{row['search_in_python_ms']:6.2f} ms"]))
+def print_row(row: Row) -> None:
+    cells = [f"{row['request']:>9} {row['clients']:2}"]
+    for key, digits in (("per_second", 0), ("p50_ms", 2), ("p99_ms", 2), ("cpu_ms", 2)):
+        cells.append(
+            f"{key} {row[key]:.{digits}f} ({row[f'{key}_ratio']:.3g} x "
+            f"{row[f'echo_{key}']:.{digits}f})"
+        )
+    print("  ".join([*cells, f"in Python {row['cpu_in_python_ms']:.2f}"]), flush=True)
+
+
+def write_results(results: list[Row]) -> None:
     figure = graph_objects.Figure()
     for clients in (1, 8):
         rows = [row for row in results if row["clients"] == clients]
         figure.add_bar(
             name=f"{clients} clients",
-            x=[f"batch of {row['batch']}" for row in rows],
+            x=[row["request"] for row in rows],
             y=[row["p50_ms_ratio"] for row in rows],
         )
     figure.update_layout(title="Median time of a search over that of a bare FastAPI echo")

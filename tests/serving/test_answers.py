@@ -219,6 +219,36 @@ def test_explanations_are_those_of_python(client, films):
     assert plain == json.loads(json.dumps(wanted))
 
 
+def test_explanations_of_first_links_are_those_of_python(client, films):
+    rows = [{"user_id": f"new {n}", **ROWS[n]} for n in range(2)] + [ROWS[2]]
+    found = post(
+        client,
+        "/explain",
+        entities={"view": "users", "rows": rows, "links": LINKS, "exposure": 0.5},
+        others={"view": "films", "ids": ["f00003", "f00004", "f00004"]},
+    )["explanations"]
+    _, X = rows_of(films.tables_, "users", frame(rows))
+    first = [{"films": ([0], ["f00003"], [5])}, {"films": ([0], ["f00004"], [2.5])}]
+    wanted = [
+        films.explain("users", X[[0]], "films", "f00003", links=first[0], exposure=0.5),
+        films.explain("users", X[[1]], "films", "f00004", links=first[1], exposure=0.5),
+        films.explain("users", "u00004", "films", "f00004", X=X[[2]]),
+    ]
+    assert found == [json.loads(json.dumps(one.to_dict())) for one in wanted]
+    assert any(part["name"] == "first links: 1 films" for part in found[0]["parts"])
+    assert found[0]["linked"] == 5
+    (genre,) = post(
+        client,
+        "/explain",
+        entities={"view": "genre", "links": {"films": [{"id": "f00003"}]}},
+        others={"view": "films", "ids": ["f00004"]},
+    )["explanations"]
+    links = {"films": ([0], ["f00003"], [1.0])}
+    wanted = films.explain("genre", None, "films", "f00004", links=links).to_dict()
+    assert genre == json.loads(json.dumps(wanted))
+    assert [entry["id"] for entry in genre["evidence"]] == ["f00003"]
+
+
 @pytest.fixture(scope="module")
 def papers(array_model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cache")

@@ -9,6 +9,8 @@ import pytest
 
 GOOD = {"view": "users", "among": "films", "ids": ["u00004"], "k": 3}
 ROW = {"age": 31, "country": "jp", "likes": "robot"}
+FILM = {"view": "films", "ids": ["f00003"]}
+LINKED = {"view": "users", "links": {"films": [{"id": "f00004"}]}}
 
 
 def is_one_sentence(answer) -> str:
@@ -119,6 +121,21 @@ def answers_afterwards(client):
                 "others": {"view": "films", "ids": ["f00001", "f00002"]},
             },
             "expected as many others as entities",
+        ),
+        (
+            "/explain",
+            {"entities": {**LINKED, "rows": [{"user_id": "u00004", **ROW}]}, "others": FILM},
+            "expected links of new entities, but 1 rows have ids of the training",
+        ),
+        (
+            "/explain",
+            {"entities": {**LINKED, "rows": [ROW], "exposure": 0}, "others": FILM},
+            "entities.exposure: input should be greater than 0",
+        ),
+        (
+            "/explain",
+            {"entities": {"view": "users", "ids": ["u00004"]}, "others": {**FILM, "links": {}}},
+            "others.links: extra inputs are not permitted",
         ),
         ("/similar", {"view": "users", "ids": ["u00004"], "among": "films"}, "among: extra"),
     ],

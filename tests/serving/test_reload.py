@@ -169,7 +169,9 @@ def test_a_worker_that_starts_later_serves_the_published_model(versions, own_mod
         build_app(Settings(tmp_path))
 
 
-def test_a_saved_index_is_served_and_a_stale_one_refused(serve, other_model, own_model, tmp_path):
+def test_a_saved_index_is_served_and_a_stale_one_refused(
+    serve, other_model, own_model, tmp_path, caplog
+):
     pytest.importorskip("faiss")
     cache = tmp_path / "cache"
     cache.mkdir()
@@ -185,7 +187,10 @@ def test_a_saved_index_is_served_and_a_stale_one_refused(serve, other_model, own
         assert client.post("/search", json=GOOD).status_code == 200
         return answer.json()["error"]
 
-    assert "the saved index of 'films' for 'users' is missing" in refused()
+    with caplog.at_level("WARNING", logger="pmvge.serving"):
+        for _ in range(3):
+            assert "the saved index of 'films' for 'users' is missing" in refused()
+    assert len(caplog.records) == 1  # clients cannot fill the log
     model = PMvGE.load(own_model)
     index = model.index("films", among="users", kind="hnsw")
     index.save(own_model)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
+import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from pmvge.errors import TableError
@@ -17,6 +22,7 @@ from pmvge.tables import (
     rows_of_records,
     weights_of_records,
 )
+from pmvge.tables.sources.connection import connect_to_memory
 
 PEOPLE = pd.DataFrame(
     {"person": ["p1", "p2", "p3", "p4"], "age": [10, 20, 30, 45], "town": ["x", "y", "x", "x"]}
@@ -73,3 +79,47 @@ def test_weights_are_transformed_as_in_training(tables):
         np.testing.assert_allclose(weights_of_records(tables, pair, weights), np.log([1, 2, 7]))
     assert weights_of_records(tables, ("people", "people"), weights) is weights
     assert weights_of_records(None, ("people", "things"), weights) is weights
+
+
+def test_records_of_many_threads_are_apart(tables):
+    """Threads share one database, in which each has tables of its own."""
+
+    def rows_of_age(age: int) -> list[float]:
+        _, X = rows_of_records(tables, "people", [{"age": age, "town": "x"}] * (1 + age % 3))
+        if age % 5 == 0:
+            with pytest.raises(TableError):
+                rows_of_records(tables, "people", [{"age": "old"}])
+        return np.asarray(X)[:, 0].tolist()
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(rows_of_age, range(200)))
+    _, X = rows_of(tables, "people", {"age": list(range(200)), "town": ["x"] * 200})
+    assert found == [[x] * (1 + age % 3) for age, x in enumerate(np.asarray(X)[:, 0].tolist())]
+
+
+def test_the_shared_database_is_locked_and_empty():
+    with connect_to_memory() as db, connect_to_memory() as other:
+        db.register("raw", pa.table({"x": [1]}))
+        db.execute("CREATE TEMP TABLE cells AS SELECT 2 AS x")
+        for name in ("raw", "cells"):
+            with pytest.raises(duckdb.Error, match="does not exist"):
+                other.execute(f"SELECT * FROM {name}")
+        with pytest.raises(duckdb.Error, match="locked"):
+            db.execute("SET enable_external_access = true")
+        hidden = pa.table({"x": [3]})  # not visible to queries, although it is a variable here
+        with pytest.raises(duckdb.Error, match="does not exist"):
+            db.execute("SELECT * FROM hidden")
+        assert len(hidden) == 1
+    with connect_to_memory() as db, pytest.raises(duckdb.Error, match="does not exist"):
+        db.execute("SELECT * FROM cells")
+
+
+@pytest.mark.slow
+def test_a_process_that_used_records_ends_without_messages():
+    script = (
+        "from pmvge.tables.sources.connection import connect_to_memory\n"
+        "with connect_to_memory() as db:\n"
+        "    assert db.execute('SELECT 1').fetchall() == [(1,)]\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

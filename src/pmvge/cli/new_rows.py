@@ -35,27 +35,33 @@ def read_chunks(
 
 
 def find_entity(
-    model: PMvGE, view: str, text: str, table: str | None, notes: Notes
-) -> tuple[Any, Any]:
-    """Return an entity, and its features or None, as ``PMvGE.explain`` takes them.
+    model: PMvGE,
+    view: str,
+    text: str,
+    table: str | None,
+    notes: Notes,
+    first: FirstLinks | None = None,
+) -> tuple[Any, Any, Any]:
+    """Return an entity, its features and first links or None, as ``PMvGE.explain`` takes them.
 
     The text is an id or a name of the training, or, with a table, the id or number of its row.
     ``notes`` gets the columns that the table does not have. Raise InputError if nothing matches.
     """
     if table is None:
         try:
-            return model.find(view, text)[0].item(), None
+            return model.find(view, text)[0].item(), None, None
         except InputError as error:
             raise InputError(f"{error}; pass the table of a new entity by --rows") from None
     counted: Notes = Notes()  # of all rows, of which one is used
-    for chunk in read_chunks(model, view, table, counted):
+    for chunk in read_chunks(model, view, table, counted, first):
         at = np.flatnonzero(chunk.ids.astype(str) == text)[:1]
         if not len(at):
             continue
         known = chunk.given_ids is not None and bool(model.is_known(view, chunk.ids[at])[0])
         row = None if chunk.X is None else chunk.X[at]
         notes.update({key: 1 for key in counted if key[1].startswith("absent")})
-        return (chunk.ids[at[0]].item(), row) if known or row is None else (row, None)
+        entity = (chunk.ids[at[0]].item(), row) if known or row is None else (row, None)
+        return (*entity, chunk.links_of(int(at[0])))
     raise InputError(f"{table}: expected a row with the id {short(text)}, got none")
 
 

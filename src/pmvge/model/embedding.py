@@ -36,6 +36,8 @@ class Entities(NamedTuple):
     first_links: FirstLinks = MappingProxyType({})  # of new entities
     # (n,) entities whose level was fitted to their first links; None: no entity
     has_level: NDArray[np.bool_] | None = None
+    # (n, effects) from first links, 0 without; None: no links were given, or they change nothing
+    effects: NDArray[np.float32] | None = None
 
     @property
     def new(self) -> NDArray[np.bool_]:

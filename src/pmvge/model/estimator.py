@@ -763,6 +763,8 @@ class PMvGE(BaseEstimator):
         *,
         X: Any = None,
         X_other: Any = None,
+        links: Any = None,
+        exposure: float | None = None,
         max_parts: int = 20,
         k: int = 5,
     ) -> Explanation:
@@ -788,6 +790,11 @@ class PMvGE(BaseEstimator):
             Rows of features of entities that are given by their ids. Without them, features are
             taken from the columns that the model keeps. If it does not keep all of them, they are
             one part, and a note says so.
+        links, exposure
+            First links of a new ``entity``, ``{view: (rows, ids, weights)}`` with row number 0, and
+            their exposure, as in :meth:`fold_in`. What they add is a part of its own, and they are
+            the evidence. ``entity`` may be None in a view without features. If the partner is the
+            new one, exchange the two.
         max_parts
             Number of features of each entity that are listed; the others are added up.
         k
@@ -811,6 +818,8 @@ class PMvGE(BaseEstimator):
             partner,
             X=X,
             X_other=X_other,
+            links=links,
+            exposure=exposure,
             max_parts=max_parts,
             k=k,
         )

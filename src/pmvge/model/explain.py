@@ -38,6 +38,8 @@ def explain(
     *,
     X: Any,
     X_other: Any,
+    links: Any,
+    exposure: Any,
     max_parts: int,
     k: int,
 ) -> Explanation:
@@ -52,7 +54,7 @@ def explain(
             f"explain: {view!r} and {other!r} have no links in training, so that all expected "
             "weights are 0"
         )
-    left = find_explained(fitted, view, entity, X)
+    left = find_explained(fitted, view, entity, X, links=links, exposure=exposure)
     right = find_explained(fitted, other, partner, X_other)
     eta, level = _log_expected_weight(fitted, left, right)
     parts = [Part("log alpha", "pair", None, "alpha", log_alpha)]
@@ -112,12 +114,15 @@ def _biases(fitted: Fitted, found: ExplainedEntity, other: str, side: SideName) 
     if not at:
         return
     bias = float(found.outputs[fitted.n_components + at[0]])
+    linked = found.entities.has_level is not None and found.entities.has_level[0]
     if fitted.schema_of(view).row_shape is None:  # links alone say it
-        yield Part("bias", side, view, "bias effect", bias)
+        yield Part("bias of first links" if linked else "bias", side, view, "bias effect", bias)
         return
     b = float(found.b[at[0]])
     yield Part("bias from features", side, view, "bias", bias - b)
-    if fitted.effects[view] != "none" and found.position >= 0:
+    if linked:
+        yield Part("bias of first links", side, view, "bias effect", b)
+    elif fitted.effects[view] != "none" and found.position >= 0:
         yield Part("bias effect", side, view, "bias effect", b)
 
 
@@ -140,10 +145,17 @@ def _largest(parts: Iterable[Part], n: int) -> list[Part]:
 def _evidence(
     fitted: Fitted, left: ExplainedEntity, right: ExplainedEntity, k: int
 ) -> tuple[float | None, tuple[Evidence, ...] | None]:
-    """Return the weight of the known link, and the k known partners nearest to the candidate."""
-    if fitted.links is None:
+    """Return the weight of the known link, and the k known partners nearest to the candidate.
+
+    Partners of a new entity are those of its first links.
+    """
+    first = left.entities.first_links
+    if right.view in first and left.position < 0:
+        known = first[right.view]
+    elif fitted.links is None:
         return None, None
-    known = known_links(fitted, left.view, left.entities.positions, right.view)
+    else:
+        known = known_links(fitted, left.view, left.entities.positions, right.view)
     weights = dict(zip(known.indices.tolist(), known.data.tolist(), strict=True))
     linked = weights.pop(right.position, 0.0)
     at = np.array([*weights], np.int64)
@@ -174,9 +186,14 @@ def _notes(fitted: Fitted, sides: tuple[SplitSide, SplitSide]) -> Iterator[str]:
             )
             called = found.id_of(fitted)
             yield f"the features of {found.view} {called} are one part: {why}"
-    if fitted.links is None:
-        yield "no known partners: the model was saved without its training links"
     left, right = (split.found for split in sides)
+    if left.entities.first_links and left.entities.effects is None:
+        yield (
+            f"the first links change nothing: the effects of {left.view} are biases, which need "
+            "an exposure"
+        )
+    elif fitted.links is None and right.view not in left.entities.first_links:
+        yield "no known partners: the model was saved without its training links"
     missing = fitted.uncalibrated(left.view, right.view, left.entities.new, right.entities.new)
     if missing:
         yield f"expected weights of new entities ({', '.join(missing)}) are not calibrated"

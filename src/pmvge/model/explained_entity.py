@@ -16,6 +16,7 @@ from pmvge.errors import InputError, TableError, choose, short
 from pmvge.graph import Features, as_input_ids, check_rows, known_positions
 from pmvge.model.embedding import Entities, encode_entities, find_entities
 from pmvge.model.fitted import Fitted, texts_of
+from pmvge.model.fold_in import find_or_fold_in
 from pmvge.tables import feature_columns, rows_of
 
 SAME_ROW = 1e-3  # largest difference of outputs, relative to their size, of one row
@@ -30,6 +31,13 @@ class ExplainedEntity:
     row: Features | None  # (1, ...)
     e: NDArray[np.float64] | None  # (K,) effects that are added to the vector
     b: NDArray[np.float64]  # (P,) effects of the biases
+
+    @property
+    def effects_name(self) -> str:
+        """What to call the effects: those of a new entity come from its first links."""
+        counts = [(links.nnz, other) for other, links in self.entities.first_links.items()]
+        listed = ", ".join(f"{count} {other}" for count, other in counts if count)
+        return f"first links: {listed}" if listed else "effects"
 
     @property
     def position(self) -> int:
@@ -60,18 +68,29 @@ def entity_name(fitted: Fitted, view: str, position: int) -> str | None:
     return str(texts_of(fitted, view)[column][position]) or None
 
 
-def find_explained(fitted: Fitted, view: str, entity: Any, X: Any = None) -> ExplainedEntity:
+def find_explained(
+    fitted: Fitted,
+    view: str,
+    entity: Any,
+    X: Any = None,
+    *,
+    links: Any = None,
+    exposure: Any = None,
+) -> ExplainedEntity:
     """Return the entity that is given by an id, by a row of features, or by a dict of raw values.
 
     ``X`` is the row of features of an entity that is given by its id. A known entity without it has
-    the columns that the model keeps, if these are all its features. Raise InputError if a row is
-    not valid, and NotInductive for an unknown id.
+    the columns that the model keeps, if these are all its features. A new entity with ``links`` has
+    effects from them, and is None in a view without features. Raise InputError if a row or a link
+    is not valid, and NotInductive for an unknown id.
     """
     where, id_ = f"explain: view {view!r}", None
     if isinstance(entity, Mapping):
         if X is not None:
             raise InputError(f"{where}: expected a dict of raw values or X, got both")
         id_, row = _raw_row(fitted, where, view, entity)
+    elif entity is None and links is not None:
+        row = X
     elif np.ndim(entity) == 0 and not sparse.issparse(entity):
         id_, row = entity, X
     else:
@@ -81,7 +100,13 @@ def find_explained(fitted: Fitted, view: str, entity: Any, X: Any = None) -> Exp
     shape = fitted.schema_of(view).row_shape
     if shape is None and row is not None:
         raise InputError(f"{where} has no features: expected an id, got {short(entity)}")
-    if row is None:
+    if links is not None or exposure is not None:
+        row = None if row is None or shape is None else _one_row(where, view, row, shape)
+        ids = None if id_ is None else [id_]
+        found = find_or_fold_in(fitted, view, row, ids, links=links, exposure=exposure)
+        if len(found.positions) != 1:
+            raise InputError(f"{where}: links: expected links of row 0, which is this entity")
+    elif row is None:
         found = find_entities(fitted, view, None, [id_])
         row = None if shape is None else kept_row(fitted, view, found)
     else:
@@ -93,7 +118,7 @@ def find_explained(fitted: Fitted, view: str, entity: Any, X: Any = None) -> Exp
         elif id_ is not None:
             known = known_positions(view, fitted.ids[view], id_, fitted.orders.get(view))
         found = encode_entities(fitted, view, row, known)
-    return ExplainedEntity(view, found, row, *_effects(fitted, view, int(found.positions[0])))
+    return ExplainedEntity(view, found, row, *_effects(fitted, view, found))
 
 
 def _one_row(where: str, view: str, row: Any, shape: tuple[int, ...]) -> Features:
@@ -160,13 +185,17 @@ def kept_row(fitted: Fitted, view: str, found: Entities) -> Features | None:
 
 
 def _effects(
-    fitted: Fitted, view: str, position: int
+    fitted: Fitted, view: str, found: Entities
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64]]:
     """Return the effects (e, b) of an entity; e is None where there is none."""
     module = fitted.network.effects_of(view)
     if module is None:
         return None, np.zeros(fitted.network.n_biases(view))
-    with torch.no_grad():
-        index = torch.tensor([position], device=module.weight.device)
-        e, b = module.split(module.of_known(index).double().cpu())
-    return (e[0].numpy() if module.n_vector and position >= 0 else None), b[0].numpy()
+    if found.positions[0] < 0 and found.effects is not None:  # of first links
+        rows = torch.from_numpy(found.effects)
+    else:
+        index = torch.from_numpy(found.positions).to(module.weight.device)
+        rows = module.of_known(index).detach().cpu()
+    e, b = module.split(rows.double())
+    has_vector = module.n_vector and (found.positions[0] >= 0 or found.effects is not None)
+    return (e[0].numpy() if has_vector else None), b[0].numpy()

@@ -72,7 +72,8 @@ def named_parts(
     for kind, value in zip(split.inputs, values, strict=True):
         if kind != "row":
             label: Any = "feature" if "features" in kind else "effects"
-            yield Part(kind, name, view, label, float(value.sum()))
+            called = split.found.effects_name if kind == "effects" else kind
+            yield Part(called, name, view, label, float(value.sum()))
             continue
         for column, amount in _by_column(fitted, split, value.numpy()):
             yield Part(column, name, view, "feature", amount)

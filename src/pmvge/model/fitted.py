@@ -204,7 +204,10 @@ class Fitted:
         ``new`` and ``new_other`` say which entities of each side are new. Raise InputError as
         :meth:`alpha_of` does.
         """
-        table = np.full((2, 2), self.log_alpha_of(view, other))
+        log_alpha = self.log_alpha_of(view, other)
+        if not self.factors:
+            return log_alpha
+        table = np.full((2, 2), log_alpha)
         for kind in KINDS:
             if (factor := self.factor_of(view, other, kind)) is not None:
                 table[kind] += factor.log_value

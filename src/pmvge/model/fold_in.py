@@ -75,7 +75,10 @@ def find_or_fold_in(
     linked = _linked_rows(view, entities)
     if kind == "bias" and level is None:
         return entities  # biases describe the level alone, which is not observed
-    _fold_in(fitted, view, rows, entities, linked, level, on_progress)
+    found = _fold_in(fitted, view, rows, entities, linked, level, on_progress)
+    effects = np.zeros((len(entities.positions), found.shape[1]), np.float32)
+    effects[linked] = found
+    entities = entities._replace(effects=effects)
     if level is None:
         return entities
     return entities._replace(has_level=np.isin(np.arange(len(entities.positions)), linked))

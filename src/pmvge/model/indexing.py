@@ -40,6 +40,7 @@ class Index:
     ) -> None:
         self._fitted, self._candidates, self._progress = fitted, candidates, progress
         self.view, self.among = candidates.view, queries
+        self._similarity = fitted.pair_similarity.for_pair(queries, candidates.view)
 
     @property
     def kind(self) -> str:
@@ -97,6 +98,7 @@ class Index:
                 self.among,
                 queries,
                 self._candidates,
+                self._similarity,
                 k=k,
                 by=by,
                 filters=Filters(exclude, allow, deny, min_weight),
@@ -192,7 +194,7 @@ def build_index(
     """
     choose("index", kind, KINDS, "index: kind", error=InputError)
     among = view if among is None else among
-    candidates = training_candidates(fitted, view, among)
+    candidates = training_candidates(fitted, view, among, many=True)
     if kind == "hnsw":
         similarity = fitted.pair_similarity.for_pair(among, view)
         n = len(fitted.ids[among])
@@ -209,13 +211,19 @@ def build_index(
     return Index(fitted, candidates, among, progress=progress)
 
 
-def training_candidates(fitted: Fitted, view: str, among: str) -> Candidates:
-    """Return the training entities of a view as candidates for queries of view ``among``."""
+def training_candidates(fitted: Fitted, view: str, among: str, *, many: bool = False) -> Candidates:
+    """Return the training entities of a view as candidates for queries of view ``among``.
+
+    ``many`` searches are worth a copy of vectors that were computed for them: NumPy asks for huge
+    pages of memory, torch does not, and a product with many vectors is faster with them.
+    """
     for name in (view, among):
         fitted.schema_of(name)
-    vectors = ExactIndex(fitted.candidate_vectors(view, among))
+    vectors = fitted.candidate_vectors(view, among)
+    stored = vectors is fitted.outputs[view] or (view, among) in fitted.candidates
     ids = fitted.ids[view]
-    return Candidates(view, vectors, ids, None, np.zeros(len(ids), bool))
+    kept = ExactIndex(np.array(vectors) if many and not stored else vectors)
+    return Candidates(view, kept, ids, None, np.zeros(len(ids), bool))
 
 
 def new_candidates(fitted: Fitted, view: str, among: str, given: Any) -> Candidates:

@@ -23,6 +23,15 @@ class Chunk(NamedTuple):
     given_ids: Ids | None  # None if the table has no id column
     links: dict[str, Any] | None  # first links, as PMvGE.fold_in takes them
 
+    def links_of(self, row: int) -> dict[str, Any] | None:
+        """Return the first links of one row, as those of row 0; None if it has none."""
+        found = {}
+        for other, (rows, ids, weights) in (self.links or {}).items():
+            own = np.flatnonzero(rows == row)
+            if len(own):
+                found[other] = (np.zeros_like(own), ids[own], weights[own])
+        return found or None
+
 
 def positions_of(model: PMvGE, view: str, ids: Ids) -> NDArray[np.int64]:
     """Return the positions of training entities in ``model.ids_``, -1 for ids that have none."""

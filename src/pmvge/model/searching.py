@@ -17,6 +17,7 @@ from pmvge.model.embedding import Entities
 from pmvge.model.fitted import Fitted
 from pmvge.progress import OnProgress
 from pmvge.search import VectorIndex
+from pmvge.similarities import Similarity
 
 EXCLUDE = ("known", "self")
 
@@ -47,6 +48,7 @@ def search(
     view: str,
     queries: Entities,
     candidates: Candidates,
+    similarity: Similarity,
     *,
     k: int,
     by: str,
@@ -55,14 +57,13 @@ def search(
 ) -> tuple[Ids, NDArray[np.float64]]:
     """Return ids and scores of the best candidates of each query, both (n, k).
 
-    See :meth:`PMvGE.search <pmvge.PMvGE.search>`. Raise InputError if ``k``, a filter or a view is
-    not valid.
+    See :meth:`PMvGE.search <pmvge.PMvGE.search>`. ``similarity`` is that of the two views. Raise
+    InputError if ``k``, a filter or a view is not valid.
     """
     among = candidates.view
     least = _check_min_weight(filters.min_weight, by)
     if by == "intensity":
         fitted.alpha_of(view, among)
-    similarity = fitted.pair_similarity.for_pair(view, among)
     positions, product = candidates.vectors.top_k(
         similarity.query_array(queries.outputs),
         k,
@@ -162,7 +163,7 @@ def _excluded(
     left_out = sum(parts[1:], parts[0])
     if candidates.positions is not None:
         left_out = left_out @ _selection(candidates.positions, m).T
-    return sparse.csr_array(left_out)
+    return left_out if isinstance(left_out, sparse.csr_array) else sparse.csr_array(left_out)
 
 
 def known_links(
@@ -181,10 +182,11 @@ def known_links(
     n, m = len(fitted.ids[view]), len(fitted.ids[among])
     if links is None:
         links = sparse.csr_array((n, m))
-    selected = _selection(queries, n) @ links
+    whole = bool(len(queries)) and int(queries.min()) >= 0
+    selected = links[queries] if whole else _selection(queries, n) @ links  # rows: faster
     if candidates is not None:
         selected = selected @ _selection(candidates, m).T
-    return sparse.csr_array(selected)
+    return selected if isinstance(selected, sparse.csr_array) else sparse.csr_array(selected)
 
 
 def _selection(positions: NDArray[np.int64], n: int) -> sparse.csr_array:

@@ -86,7 +86,9 @@ def check_search(
     if exclude is not None and (not sparse.issparse(exclude) or exclude.shape != shape):
         got = exclude.shape if sparse.issparse(exclude) else type(exclude).__name__
         raise InputError(f"exclude: expected a sparse matrix of shape {shape}, got {got}")
-    return min(int(k), shape[1]), None if exclude is None else sparse.csr_array(exclude)
+    if exclude is not None and not isinstance(exclude, sparse.csr_array):
+        exclude = sparse.csr_array(exclude)
+    return min(int(k), shape[1]), exclude
 
 
 class _Writable:

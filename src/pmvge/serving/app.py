@@ -15,6 +15,7 @@ from pmvge.serving.errors import add_handlers
 from pmvge.serving.explorer import router as explorer
 from pmvge.serving.limits import BodyLimit, WorkQueue
 from pmvge.serving.live_model import LiveModel
+from pmvge.serving.logs import flush_log
 from pmvge.serving.metrics import Measured, Metrics
 from pmvge.serving.routes import about, partners, vectors, weights
 from pmvge.serving.settings import Settings
@@ -44,6 +45,7 @@ def build_app(settings: Settings) -> ASGIApp:
         live.close()
         context.work.close()
         metrics.save()
+        flush_log()
 
     app = FastAPI(
         title="pmvge",

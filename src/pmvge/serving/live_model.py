@@ -27,7 +27,7 @@ class Served:
     current: Current
     description: dict[str, Any]
     folder: Path  # the published copy
-    _indexes: dict[tuple[str, str], Index] = field(default_factory=dict)
+    _indexes: dict[tuple[str, str], Index | str] = field(default_factory=dict)  # or why not
     _loading: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -38,7 +38,8 @@ class Served:
     def saved_index(self, view: str, among: str) -> Index:
         """Return the approximate index of a view for queries of view ``among``, loaded once.
 
-        Raise InputError if it was not saved with the model, or is damaged or stale.
+        Raise InputError if it was not saved with the model, or is damaged or stale. That is found
+        out once, too: another index in the folder makes another :class:`Served`.
         """
         with self._loading:
             if (view, among) not in self._indexes:
@@ -46,12 +47,15 @@ class Served:
                     self._indexes[view, among] = self.model.load_index(self.folder, view, among)
                 except StorageError as error:  # its message has a path
                     log.warning("an index cannot be used: %s", error)
-                    reason = "is stale" if "is stale" in str(error) else "is missing or damaged"
-                    raise InputError(
-                        f"index: the saved index of {view!r} for {among!r} {reason}: build it with "
-                        "pmvge index, or search with index 'exact'"
-                    ) from error
-            return self._indexes[view, among]
+                    stale = "is stale" in str(error)
+                    self._indexes[view, among] = "is stale" if stale else "is missing or damaged"
+            found = self._indexes[view, among]
+        if isinstance(found, str):
+            raise InputError(
+                f"index: the saved index of {view!r} for {among!r} {found}: build it with pmvge "
+                "index, or search with index 'exact'"
+            )
+        return found
 
 
 def _release_memory() -> None:

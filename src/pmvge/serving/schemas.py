@@ -137,7 +137,7 @@ class IntensityRequest(Form):
 class ExplainRequest(Form):
     """Pairs of entities whose expected weights are explained: the first with the first, ..."""
 
-    entities: Entities
+    entities: LinkedEntities
     others: Entities
     parts: int = Field(20, ge=1, le=1000, description="Features of each entity to list, at most.")
     k: int = Field(5, ge=0, description="Known partners to list as evidence.")

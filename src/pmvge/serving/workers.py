@@ -7,14 +7,18 @@ the requests that run.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 import os
 import signal
 import socket
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -26,6 +30,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
 
 from pmvge.errors import InputError, PmvgeError, StorageError, one_line
+from pmvge.serving.logs import LOG_CONFIG, flush_log
 from pmvge.serving.map_keeper import MapKeeper
 from pmvge.serving.published import FIXED, FRESH, Watcher
 from pmvge.serving.settings import Settings
@@ -34,6 +39,27 @@ log = logging.getLogger("pmvge.serving")
 STOP_SECONDS = 30  # how long running requests may take after SIGTERM
 HANG_SECONDS = 60  # a worker that does not answer the supervisor for so long is replaced
 BACKLOG = 1024
+
+
+class Supervisor(Multiprocess):
+    """Notice at once that a worker has ended, also while it is asked whether it is alive.
+
+    The pipe of a worker that was killed ends only when no other process holds the worker's end.
+    """
+
+    def init_processes(self) -> None:
+        """Start the workers."""
+        super().init_processes()
+        self._close_pipes()
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace workers that have ended, or do not answer."""
+        super().keep_subprocess_alive()
+        self._close_pipes()
+
+    def _close_pipes(self) -> None:
+        for process in self.processes:
+            process.child_conn.close()
 
 
 class Protocol(H11Protocol):
@@ -103,14 +129,14 @@ def serve(
             http=Protocol,
             ws="none",
             workers=workers,
-            log_level="warning",
+            log_config=LOG_CONFIG,
             access_log=False,
             server_header=False,
             proxy_headers=False,
             timeout_graceful_shutdown=STOP_SECONDS,
             timeout_worker_healthcheck=HANG_SECONDS,
         )
-        supervisor = Multiprocess(config, [listener])
+        supervisor = Supervisor(config, [listener])
         if reload:
             _watch(model, cache, maps, supervisor.should_exit)
         ready()
@@ -163,13 +189,17 @@ def _watch(model: Path, cache: Path, maps: bool, stopped: threading.Event) -> No
 
 
 def start_worker(settings: Settings, supervisor: int) -> ASGIApp:
-    """Return the application of a worker: one thread for each product, and an end if orphaned."""
+    """Return the application of a worker: one thread for each product, and an end if orphaned.
+
+    Uvicorn calls it in the event loop of the worker.
+    """
     import torch
 
     from pmvge.serving.app import build_app
 
     torch.set_num_threads(1)
     threading.Thread(target=_end_without, args=(supervisor,), daemon=True).start()
+    end_if_blocked(asyncio.get_running_loop(), HANG_SECONDS)
     return build_app(settings)
 
 
@@ -178,3 +208,28 @@ def _end_without(supervisor: int) -> None:
     while os.getppid() == supervisor:
         threading.Event().wait(1.0)
     os.kill(os.getpid(), signal.SIGTERM if sys.platform != "win32" else signal.SIGINT)
+
+
+def end_if_blocked(
+    loop: asyncio.AbstractEventLoop, seconds: float, end: Callable[[int], object] = os._exit
+) -> None:
+    """End this process when its event loop has not run for so long; the supervisor replaces it.
+
+    The supervisor's own question is answered by a thread, even if the event loop is blocked. Time
+    counts from the first run of the loop: loading a model comes before that.
+    """
+    runs = [math.inf]
+
+    def run() -> None:
+        runs[0] = time.monotonic()
+
+    def watch() -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            while time.monotonic() - runs[0] < seconds:
+                loop.call_soon_threadsafe(run)
+                time.sleep(min(1.0, seconds / 4))
+            log.error("a worker was blocked for %g seconds and is replaced", seconds)
+            flush_log()
+            end(1)
+
+    threading.Thread(target=watch, name="pmvge-blocked", daemon=True).start()

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -50,53 +51,65 @@ def read_rows(
     ``notes`` counts missing and unseen values. Raise TableError if the table has none of the
     feature columns, or if a value is not of its kind and that was an error in training.
     """
+    base = folder or Path()
+    with connect(base) as db:
+        yield from select_rows(db, tables, view, source, notes, base)
+
+
+def select_rows(
+    db: duckdb.DuckDBPyConnection,
+    tables: SavedTables,
+    view: str,
+    source: Any,
+    notes: Notes | None,
+    folder: Path,
+) -> Iterator[tuple[Ids, Features | None]]:
+    """Yield what :func:`read_rows` does, by queries of a new connection."""
     known = saved_view(tables, view)
     recipe = None if known["recipe"] is None else Recipe.from_dict(known["recipe"])
     table = _as_written(source, known)
     where = f"view {view} ({table})"
-    base = folder or Path()
-    with connect(base) as db:
-        types = stage(db, "raw", table, base)
-        with table_errors(where):
-            column = _id_column(where, known["id"], recipe, types)
-            if column is None:
-                others = ["row_number() OVER () - 1 AS id"]
-                if notes is not None:
-                    notes[str(known["id"]), "numbered"] += 1
-            else:
-                as_text = known.get("ids") == "text"  # an integer id, 12, is '12' then
-                normalize = known.get("normalize_ids", False)
-                kind = "VARCHAR" if as_text else id_type(db, [("raw", column, types)], normalize)
-                others = [f"{cast_id(column, types, kind, normalize)} AS id"]
-            kinds = {} if recipe is None else recipe.kinds
-            present = {c: kind for c, kind in kinds.items() if c in types}
-            if kinds and not present:
-                check_column(where, next(iter(kinds)), types)
-            on_error = known.get("on_error", "stop")
-            invalid = check_casts(db, where, "raw", present, types, on_error)
-            absent = {c: kind for c, kind in kinds.items() if c not in types}
-            others += [
-                f"CAST(NULL AS {NULL_TYPES[kind]}) AS {quote_ident(f'feature {column}')}"
-                for column, kind in absent.items()
-            ]
-            counted: Notes = Notes() if notes is None else notes
-            for column in absent:
-                near = get_close_matches(column, set(types) - set(kinds), n=1, cutoff=0.5)
-                counted[column, f"absent, like {near[0]!r}" if near else "absent"] += 1
-            counted.update({(column, "invalid"): n for column, n in invalid.items()})
-            start = 0
-            with select_typed(db, "raw", others, present, types) as rows:
-                for batch in fetch_batches(db, rows, 1 + len(kinds)):
-                    ids = batch["id"]
-                    if ids.null_count:
-                        row = start + 1 + ids.is_null().index(True).as_py()
-                        raise TableError(f"{where}: row {row:,} has an empty id")
-                    start += len(ids)
-                    values = ids.to_numpy(zero_copy_only=False)
-                    values = values.astype(str) if values.dtype == object else values
-                    yield values, None if recipe is None else recipe.encode(batch, counted)
-        if not start:
-            raise TableError(f"{where}: the table has no rows")
+    types = stage(db, "raw", table, folder)
+    with table_errors(where):
+        column = _id_column(where, known["id"], recipe, types)
+        if column is None:
+            others = ["row_number() OVER () - 1 AS id"]
+            if notes is not None:
+                notes[str(known["id"]), "numbered"] += 1
+        else:
+            as_text = known.get("ids") == "text"  # an integer id, 12, is '12' then
+            normalize = known.get("normalize_ids", False)
+            kind = "VARCHAR" if as_text else id_type(db, [("raw", column, types)], normalize)
+            others = [f"{cast_id(column, types, kind, normalize)} AS id"]
+        kinds = {} if recipe is None else recipe.kinds
+        present = {c: kind for c, kind in kinds.items() if c in types}
+        if kinds and not present:
+            check_column(where, next(iter(kinds)), types)
+        on_error = known.get("on_error", "stop")
+        invalid = check_casts(db, where, "raw", present, types, on_error)
+        absent = {c: kind for c, kind in kinds.items() if c not in types}
+        others += [
+            f"CAST(NULL AS {NULL_TYPES[kind]}) AS {quote_ident(f'feature {column}')}"
+            for column, kind in absent.items()
+        ]
+        counted: Notes = Notes() if notes is None else notes
+        for column in absent:
+            near = get_close_matches(column, set(types) - set(kinds), n=1, cutoff=0.5)
+            counted[column, f"absent, like {near[0]!r}" if near else "absent"] += 1
+        counted.update({(column, "invalid"): n for column, n in invalid.items()})
+        start = 0
+        with select_typed(db, "raw", others, present, types) as rows:
+            for batch in fetch_batches(db, rows, 1 + len(kinds)):
+                ids = batch["id"]
+                if ids.null_count:
+                    row = start + 1 + ids.is_null().index(True).as_py()
+                    raise TableError(f"{where}: row {row:,} has an empty id")
+                start += len(ids)
+                values = ids.to_numpy(zero_copy_only=False)
+                values = values.astype(str) if values.dtype == object else values
+                yield values, None if recipe is None else recipe.encode(batch, counted)
+    if not start:
+        raise TableError(f"{where}: the table has no rows")
 
 
 def rows_of(tables: SavedTables, view: str, source: Any) -> tuple[Ids, Features | None]:

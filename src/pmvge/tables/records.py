@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from pmvge.graph import Features, Ids, Pair
 from pmvge.tables.columns.encodings import Notes
 from pmvge.tables.columns.recipe import Recipe
 from pmvge.tables.joining import transform_weights
-from pmvge.tables.new_tables import concatenate_rows, read_rows, saved_view
+from pmvge.tables.new_tables import concatenate_rows, saved_view, select_rows
 from pmvge.tables.saved_columns import SavedTables
+from pmvge.tables.sources.connection import connect_to_memory
 
 
 class Records(dict[str, list[Any]]):
@@ -61,7 +63,8 @@ def rows_of_records(
                 f"rows of view {view!r}: expected {known['id']!r} in all rows or in none, got none "
                 f"in row {row}"
             )
-    ids, X = concatenate_rows(read_rows(tables, view, frame, notes=notes))
+    with connect_to_memory() as db:
+        ids, X = concatenate_rows(select_rows(db, tables, view, frame, notes, Path()))
     return ids if known["id"] is None or known["id"] in frame else None, X
 
 

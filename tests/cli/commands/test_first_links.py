@@ -1,4 +1,4 @@
-"""``pmvge search`` and ``pmvge embed`` with first links of new rows (--links)."""
+"""``pmvge search``, ``embed`` and ``explain`` with first links of new rows (--links)."""
 
 from __future__ import annotations
 
@@ -79,6 +79,40 @@ def test_first_links_are_known_partners(run, effects_model, first, new_users):
     for name in found:
         assert left[name] == [partner for partner in found[name] if not partner[2]]
     assert len(left["u00100"]) == len(found["u00100"]) - 2
+
+
+@pytest.mark.parametrize("batch", [2, 1000])
+def test_explain_names_the_first_links(
+    run, effects_model, first, new_users, expected, monkeypatch, batch
+):
+    monkeypatch.setattr(recipe, "BATCH", batch)
+    given = ("explain", effects_model, "users", "u00103", "films", "f00007", "--rows", new_users)
+    model, ids, X, links = expected
+    row = ids.tolist().index("u00103")
+    found = json.loads(run(*given, "--links", first, "--json").out)
+    wanted = model.explain(
+        "users", X[[row]], "films", "f00007", links={"films": ([0], ["f00030"], [5])}, max_parts=10
+    )
+    assert found == wanted.to_dict()
+    best, mu = model.search("users", X, links=links, among="films", k=60)
+    weights = dict(zip(best[row].tolist(), mu[row].tolist(), strict=True))
+    assert found["expected_weight"] == pytest.approx(weights["f00007"], rel=1e-5)
+    assert [entry["id"] for entry in found["evidence"]] == ["f00030"]
+    printed = run(*given, "--links", first)
+    assert "first links: 1 films" in printed.out
+    assert "f00030" in printed.out.split("known partners")[1]
+    assert "first links" not in run(*given).out
+
+
+def test_explain_of_a_known_row_does_not_use_its_links(run, effects_model, films, table, tmp_path):
+    first = table(tmp_path / "first.csv", RATINGS, [("u00001", "f00003", 5)])
+    given = ("explain", effects_model, "users", "u00001", "films", "f00007", "--json")
+    rows = ("--rows", films / "users.csv")
+    printed = run(*given, *rows, "--links", first)
+    assert "1 links of known users are not used" in printed.err
+    assert printed.out == run(*given, *rows).out
+    with pytest.raises(ParameterError, match="--links: expected the new entity in --rows, too"):
+        run(*given, "--links", first)
 
 
 @pytest.mark.parametrize("batch", [7, 1000])

@@ -9,8 +9,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pmvge.cli.options import AsJson, Model
+from pmvge.cli.options import AsJson, FirstLinkTables, FirstPairs, Model
 from pmvge.cli.output import cell, print_json, print_notes, visible
+from pmvge.errors import ParameterError
 
 if TYPE_CHECKING:
     from pmvge.model import Explanation
@@ -32,6 +33,8 @@ def explain(
         str | None,
         typer.Option("--other-rows", metavar="FILE", help="A table that has the partner."),
     ] = None,
+    links: FirstLinkTables = None,
+    pair: FirstPairs = None,
     parts: Annotated[
         int, typer.Option("--parts", min=1, help="Number of features of each entity to list.")
     ] = 10,
@@ -43,7 +46,12 @@ def explain(
     Example: pmvge explain model/ users u7 films f3
 
     New entities: pmvge explain model/ users u900 films f3 --rows new_users.csv
+
+    With first links: add --links first_ratings.csv
     """
+    if links and not rows:
+        raise ParameterError("--links: expected the new entity in --rows, too")
+    from pmvge.cli.first_links import FirstLinks
     from pmvge.cli.new_rows import find_entity
     from pmvge.model import PMvGE
     from pmvge.tables import describe_values
@@ -51,12 +59,15 @@ def explain(
     loaded = PMvGE.load(model)
     loaded.log_alpha_of(view, other)
     notes: Counter[tuple[str, str]] = Counter()
-    left, X = find_entity(loaded, view, entity, rows, notes)
-    print_notes(describe_values(view, notes))
+    tables = FirstLinks(loaded, view, rows, links, pair or []) if links and rows else None
+    left, X, first = find_entity(loaded, view, entity, rows, notes, tables)
+    print_notes([*describe_values(view, notes), *(tables.notes if tables else [])])
     notes = Counter()
-    right, X_other = find_entity(loaded, other, partner, other_rows, notes)
+    right, X_other, _ = find_entity(loaded, other, partner, other_rows, notes)
     print_notes(describe_values(other, notes))
-    found = loaded.explain(view, left, other, right, X=X, X_other=X_other, max_parts=parts, k=k)
+    found = loaded.explain(
+        view, left, other, right, X=X, X_other=X_other, links=first, max_parts=parts, k=k
+    )
     if as_json:
         print_json(found.to_dict())
         return

@@ -80,18 +80,30 @@ def explain_pairs(served: Served, request: ExplainRequest, limits: Limits) -> di
     explanations = []
     for a, b in zip(_explained(model, view, left), _explained(model, other, right), strict=True):
         found = model.explain(
-            view, a[0], other, b[0], X=a[1], X_other=b[1], max_parts=request.parts, k=request.k
+            view,
+            a[0],
+            other,
+            b[0],
+            X=a[1],
+            X_other=b[1],
+            links=a[2],
+            exposure=None if a[2] is None else request.entities.exposure,
+            max_parts=request.parts,
+            k=request.k,
         )
         explanations.append(found.to_dict())
     return {"explanations": explanations, "notes": [*notes, *more]}
 
 
-def _explained(model: PMvGE, view: str, chunk: Chunk) -> list[tuple[Any, Any]]:
-    """Return each entity, and its row or None, as ``PMvGE.explain`` takes them."""
-    if chunk.X is None:
-        return [(one.item(), None) for one in chunk.ids]
-    known = known_rows(model, view, chunk)
-    return [
-        (one.item(), chunk.X[[at]]) if known[at] else (chunk.X[[at]], None)
-        for at, one in enumerate(chunk.ids)
-    ]
+def _explained(model: PMvGE, view: str, chunk: Chunk) -> list[tuple[Any, Any, Any]]:
+    """Return each entity, its row or None, and its links or None, as ``PMvGE.explain`` takes them.
+
+    Entities that are numbered by their links alone are None.
+    """
+    known, found = known_rows(model, view, chunk), []
+    for at, one in enumerate(chunk.ids):
+        row = None if chunk.X is None else chunk.X[[at]]
+        name = None if chunk.given_ids is None and chunk.X is None else one.item()
+        entity = (name, row) if known[at] or row is None else (row, None)
+        found.append((*entity, chunk.links_of(at)))
+    return found

@@ -23,7 +23,7 @@ export async function comparePanel(context, left, right, { signal, go, close, sw
     h("div", { class: "over" }, h("span", { class: "of-view" }, "Comparison"), swap,
       h("button", { type: "button", onclick: close }, "End the comparison")),
     h("div", { class: "versus" }, [a, b].map((one) => h("div", { class: "side" }, viewName(context, one.view),
-      h("h2", {}, h("button", { type: "button", class: "go", onclick: () => go(one) }, data(one.name ?? idText(one.id), 120))),
+      h("h2", {}, h("button", { type: "button", class: "go", onclick: () => go(one) }, data(one.name || idText(one.id), 120))),
       one.name ? h("small", {}, data(idText(one.id), 60)) : null,
       columnsOf(one.columns, one.name === null ? null : context.views.find((v) => v.view === one.view).name)))),
     h("p", { class: "verdict" }, weight !== null

@@ -229,7 +229,7 @@ const showTip = debounce(60, async (point, left, top) => {
   }
   const one = names.get(point);
   if (space.hovered !== point || !one) return;
-  tip.replaceChildren(h("b", {}, data(one.name ?? idText(one.id), 60)), h("small", {}, data(kind, 30)));
+  tip.replaceChildren(h("b", {}, data(one.name || idText(one.id), 60)), h("small", {}, data(kind, 30)));
   tip.hidden = false;
   tip.style.setProperty("left", `${Math.min(left + 14, space.width - tip.offsetWidth - 8)}px`);
   tip.style.setProperty("top", `${top > 60 ? top - tip.offsetHeight - 12 : top + 16}px`);

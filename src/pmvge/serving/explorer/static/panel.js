@@ -24,7 +24,7 @@ export async function entityPanel(context, { view, id }, { unknown, signal, go, 
   const kind = context.views.find((one) => one.view === view);
   const content = [
     heading(context, view, back),
-    h("h2", { class: "title" }, data(answer.name ?? idText(answer.id), 200)),
+    h("h2", { class: "title" }, data(answer.name || idText(answer.id), 200)),
     h("p", { class: "under" }, answer.name ? h("small", {}, data(idText(answer.id), 200)) : null,
       h("button", { type: "button", class: "compare", onclick: compare }, "Compare with …")),
     h("section", {}, h("h3", { class: "unseen" }, "Columns"), columnsOf(answer.columns, answer.name === null ? null : kind.name)),
