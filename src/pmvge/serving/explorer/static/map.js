@@ -100,7 +100,7 @@ export class Space {
   // Mark points: lines, rings and labels, see marks.js.
   mark({ lines = [], labels = [], rings = [] }) {
     Object.assign(this.shown, { lines, labels, rings });
-    this.draw();
+    this.draw({ points: false });
   }
 
   point(view, at) {
@@ -202,14 +202,18 @@ export class Space {
 
   // -- drawing -----------------------------------------------------------------------------------
 
-  draw() {
+  // Draw at the next frame. Marks lie on a canvas of their own: they need no new drawing of points.
+  draw({ points = true } = {}) {
+    this.outdated ||= points;
     this.frame ??= requestAnimationFrame(() => {
       this.frame = null;
-      this.drawNow();
+      if (this.outdated) this.drawPoints();
+      this.outdated = false;
+      drawMarks(this);
     });
   }
 
-  drawNow() {
+  drawPoints() {
     const { k, x, y } = this.transform;
     const unit = k * this.unit;
     const few = this.moving && this.n > MANY;
@@ -219,7 +223,6 @@ export class Space {
       size: this.pointSize() * this.ratio,
       limit: few ? SAMPLE : Infinity,
     });
-    drawMarks(this);
     this.stage.dataset.drawn = few ? "part" : "all";
   }
 
@@ -280,7 +283,7 @@ export class Space {
       if (Math.hypot(at[0] - path.at(-1)[0], at[1] - path.at(-1)[1]) < 3) return;
       path.push(at);
       this.shown.polygon = path.map(([left, top]) => this.world(left, top));
-      this.draw();
+      this.draw({ points: false });
     });
     marks.addEventListener("pointerup", () => {
       if (!path) return;
