@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import webbrowser
 from functools import partial
 from typing import Annotated
@@ -10,6 +11,7 @@ from urllib.parse import urlunsplit
 import typer
 
 from pmvge.cli.options import Model
+from pmvge.cli.output import print_notes
 from pmvge.errors import InputError
 
 PORT = 8000  # if it is free
@@ -44,7 +46,10 @@ def explore(
         ) from error
     from pmvge.model import PMvGE, saved_map
 
-    saved_map(PMvGE.load(model), model)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        saved_map(PMvGE.load(model), model)
+    print_notes([f"the page has no map: {one.message}" for one in caught])
     try:
         listener = listen("127.0.0.1", PORT if port is None else port)
     except InputError:
