@@ -21,6 +21,7 @@ from typing import Any
 TIMEOUT = 120.0  # seconds, long enough for a busy machine
 WAIT = 60.0  # for a condition in a page
 POLL = 0.05
+LONGEST = 8000  # pixels of a picture: longer ones repeat their first part
 
 # The browser reads from file descriptor 3 and writes to 4. Duplicate both ends first: the pipes
 # may already use these numbers.
@@ -232,7 +233,8 @@ class Chromium:
         more: dict[str, Any] = {}
         if full:
             size = self.send("Page.getLayoutMetrics")["cssContentSize"]
-            clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+            height = min(size["height"], LONGEST)
+            clip = {"x": 0, "y": 0, "width": size["width"], "height": height, "scale": 1}
             more = {"captureBeyondViewport": True, "clip": clip}
         image = self.send("Page.captureScreenshot", **more)["data"]
         path.write_bytes(base64.b64decode(image))

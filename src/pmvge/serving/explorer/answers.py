@@ -22,7 +22,8 @@ from pmvge.serving.routes.partners import find_partners
 from pmvge.serving.schemas import SearchRequest
 from pmvge.serving.settings import Limits
 
-NEIGHBOURS = 5  # similar entities that a new one is placed between
+NEIGHBOURS = 5  # similar entities, and partners in each view, that a new one is placed between
+KNOWN = "known from training"  # a note that tells nothing of one new entity
 
 
 def find(atlas: Atlas, request: FindRequest, limits: Limits) -> dict[str, Any]:
@@ -95,9 +96,10 @@ def new(atlas: Atlas, request: NewRequest, limits: Limits) -> dict[str, Any]:
         "id": None,
         "name": None,
         "at": None,
-        "xy": _place(atlas, view, near["similar"]),
+        "xy": _place(atlas, view, near),
         "columns": {},
         **near,
+        "notes": [note for note in near["notes"] if KNOWN not in note],
     }
 
 
@@ -148,11 +150,25 @@ def _search(
     return {**answer, "entities": entities}
 
 
-def _place(atlas: Atlas, view: str, similar: list[dict[str, Any]]) -> tuple[float, float] | None:
-    """Return the mean place of the most similar entities; None without a map."""
-    if atlas.map is None or not similar:
+def _place(atlas: Atlas, view: str, near: dict[str, Any]) -> tuple[float, float] | None:
+    """Return a place among the most similar entities and the best partners; None without a map.
+
+    They can lie in several clusters. The place is the mean of those that are nearest to the medoid,
+    the one with the least sum of distances to the others, so that it lies in one of the clusters.
+    """
+    found = {view: near["similar"]}
+    found |= {
+        part["view"]: part["entities"] for part in near["partners"] if part["by"] == "intensity"
+    }
+    if atlas.map is None or not any(found.values()):
         return None
-    x, y = atlas.map.xy[view][[one["at"] for one in similar[:NEIGHBOURS]]].mean(axis=0).tolist()
+    xy = atlas.map.xy
+    places = np.array(
+        [xy[other][one["at"]] for other, part in found.items() for one in part[:NEIGHBOURS]]
+    )
+    distances = np.linalg.norm(places[:, None] - places, axis=2)
+    nearest = np.argsort(distances[distances.sum(axis=1).argmin()], kind="stable")[:NEIGHBOURS]
+    x, y = places[nearest].mean(axis=0).tolist()
     return x, y
 
 

@@ -134,7 +134,7 @@ function form(context, space, now) {
     show: (answer) => {
       if (!space) return;
       if (!answer?.xy) space.mark({});
-      else markNear(context, space, space.place(answer.xy), `new ${cut(view, 20)}`, answer);
+      else markNear(context, space, space.place(answer.xy), "new entity", answer);
     },
   });
 }

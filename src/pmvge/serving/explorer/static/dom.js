@@ -49,7 +49,8 @@ export function number(x) {
   if (x === null || x === undefined || Number.isNaN(x)) return "–";
   const size = Math.abs(x);
   if (size >= 1e15 || (size > 0 && size < 1e-4)) return x.toExponential(1);
-  if (size >= 1000) return whole.format(x);
+  if (size >= 10_000) return whole.format(x);
+  if (size >= 1000) return String(Math.round(x)); // years
   return String(Number(x.toPrecision(3)));
 }
 

@@ -20,8 +20,8 @@ export function entities({ context, view, list, by, go, why = null }) {
     const share = Math.min(1, Math.max(0, one[key] ?? 0) / largest);
     const row = h("li", {},
       h("div", { class: "entity" },
-        h("button", { type: "button", class: "go", onclick: () => go({ ...one, view }) }, title(one, 70)),
-        linked ? h("span", { class: "pill known", style: { "--c": hueVariable(0) } }, "known link") : null,
+        h("button", { type: "button", class: "go", onclick: () => go({ ...one, view }) }, title(one, 70),
+          linked ? h("span", { class: "pill known", style: { "--c": hueVariable(0) } }, "known link") : null),
         h("span", { class: "weight" },
           h("i", { class: "bar", "aria-hidden": "true", style: { "--share": String(share) } }),
           h("b", { class: "n" }, number(one[key])))));
