@@ -1,4 +1,4 @@
-"""The map of a model: its file beside the model."""
+"""The map of a model, and its file beside the model."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def drawn(model):
 def assert_equal(a: Map, b: Map):
     assert a.xy.keys() == b.xy.keys()
     assert all(np.array_equal(a.xy[view], b.xy[view]) for view in a.xy)
-    assert [a.method, a.partner_share, a.plain_share, a.checksum] == [
-        b.method, b.partner_share, b.plain_share, b.checksum]  # fmt: skip
+    for name in ("method", "partner_share", "plain_share", "chance_share", "checksum"):
+        assert getattr(a, name) == getattr(b, name)
 
 
 def test_a_map_has_the_entities_of_all_views(model, drawn):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import time
@@ -67,20 +68,24 @@ def test_no_request_is_a_server_error(described):
     operations = [result.ok() for result in described.get_all_operations()]
     assert len(operations) >= 9
     for operation in operations:
-        budget = Budget(SECONDS[0] / len(operations))
+        send(operation, Budget(SECONDS[0] / len(operations)))
 
-        @SMALL
-        @given(operation.as_strategy())
-        def ask(case, budget=budget):
-            if budget.is_over():
-                return
-            response = case.call(headers={"host": "127.0.0.1"})
-            case.validate_response(response, checks=CHECKS)
-            if response.status_code >= 400:
-                assert list(response.json()) == ["error"]
 
-        ask()
-        print(f"{operation.path}: {budget.count:,} requests")  # noqa: T201
+def send(operation, budget):
+    """Send requests to one route."""
+
+    @SMALL
+    @given(operation.as_strategy())
+    def ask(case):
+        if budget.is_over():
+            return
+        response = case.call(headers={"host": "127.0.0.1"})
+        case.validate_response(response, checks=CHECKS)
+        if response.status_code >= 400:
+            assert list(response.json()) == ["error"]
+
+    ask()
+    print(f"{operation.path}: {budget.count:,} requests")  # noqa: T201
 
 
 # Requests that pass the first checks and reach the model.
@@ -96,7 +101,7 @@ COLUMNS = {
 }
 VIEWS = st.sampled_from([*KNOWN])
 CELLS = st.one_of(
-    st.none(), st.integers(), st.floats(allow_nan=False), st.text(max_size=8), st.booleans(),
+    st.none(), st.integers(), st.floats(), st.text(max_size=8), st.booleans(),
     st.lists(st.one_of(st.text(max_size=3), st.integers()), max_size=3),
 )  # fmt: skip
 
@@ -193,7 +198,8 @@ def test_requests_that_reach_the_model_are_answered_or_refused(client, path):
     def ask(content):
         if budget.is_over():
             return
-        answer = client.post(path, json=content)
+        text = json.dumps(content)  # with NaN and Infinity, which Python's JSON has
+        answer = client.post(path, content=text, headers={"content-type": "application/json"})
         assert answer.status_code in (200, 422), (content, answer.text)
         statuses.append(answer.status_code)
 
