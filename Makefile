@@ -14,7 +14,7 @@ PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.t
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-all fuzz mutants stress lint format docs bench clean
+.PHONY: help demo test test-slow test-all fuzz mutants stress lint format docs bench vendor clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ format: $(DEV)  ## format the code and fix what ruff can fix
 docs: $(DEV)  ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
+vendor:  ## bundle the libraries of the explorer's page with npm
+	cd tools/vendor && npm ci --no-audit --no-fund && npm run build
+
 bench: $(DEV)  ## measure speed and recovery
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/recovery.py
@@ -63,6 +66,7 @@ bench: $(DEV)  ## measure speed and recovery
 	$(BIN)/python benchmarks/plan.py
 	$(BIN)/python benchmarks/busy.py
 	$(BIN)/python benchmarks/serve.py
+	$(BIN)/python benchmarks/explorer.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/wide.py
 	$(BIN)/python benchmarks/search.py

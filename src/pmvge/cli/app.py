@@ -20,6 +20,7 @@ from pmvge.cli.commands.embed import embed
 from pmvge.cli.commands.evaluate import evaluate
 from pmvge.cli.commands.examples import examples
 from pmvge.cli.commands.explain import explain
+from pmvge.cli.commands.explore import explore
 from pmvge.cli.commands.export import export
 from pmvge.cli.commands.fit import fit
 from pmvge.cli.commands.index import index
@@ -60,6 +61,7 @@ for command in (
     search,
     index,
     explain,
+    explore,
     serve,
     evaluate,
     inspect,

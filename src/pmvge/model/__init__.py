@@ -9,7 +9,7 @@ from pmvge.model.indexing import Index
 from pmvge.model.map_file import Map
 from pmvge.model.mapping import compute_map, sample_map, saved_map
 from pmvge.model.parameters import check_parameters
-from pmvge.model.partners import Chunk, best_partners, check_columns
+from pmvge.model.partners import Chunk, best_partners, check_columns, positions_of
 from pmvge.model.training_links import TrainingLinks
 from pmvge.model.updating import NoNewRows
 
@@ -30,6 +30,7 @@ __all__ = [
     "check_parameters",
     "compute_map",
     "linked_views",
+    "positions_of",
     "sample_map",
     "saved_map",
     "split_links",

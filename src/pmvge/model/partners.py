@@ -33,6 +33,11 @@ class Chunk(NamedTuple):
         return found or None
 
 
+def positions_of(model: PMvGE, view: str, ids: Ids) -> NDArray[np.int64]:
+    """Return the positions of training entities in ``model.ids_``, -1 for ids that have none."""
+    return model._check_fitted().positions_of(view, ids)
+
+
 def check_columns(model: PMvGE, among: str, wanted: Sequence[str], where: str) -> None:
     """Raise InputError, which starts with ``where``, for a column that the model does not have."""
     texts = {**model.columns_.get(among, {}), **model.labels_.get(among, {})}

@@ -1,6 +1,15 @@
 """HTML pages that work offline."""
 
-from pmvge.pages.page import Section, document, figure, legend, pair_name, skipped_section, table
+from pmvge.pages.page import (
+    Section,
+    document,
+    figure,
+    legend,
+    pair_name,
+    shared_css,
+    skipped_section,
+    table,
+)
 from pmvge.pages.palette import (
     COLORS,
     GREY,
@@ -46,6 +55,7 @@ __all__ = [
     "pair_name",
     "plot_text",
     "script_json",
+    "shared_css",
     "skipped_section",
     "symbol_of_view",
     "table",

@@ -86,7 +86,7 @@ def document(
 <meta name="referrer" content="no-referrer">
 <title>{escape_html(title, 200)}</title>
 <link rel="icon" href="data:,">
-<style>{palette_css()}
+<style>{shared_css()}
 {_resource("style.css")}</style>
 </head>
 <body>
@@ -109,6 +109,11 @@ def document(
 </body>
 </html>
 """
+
+
+def shared_css() -> str:
+    """Return the type, colours and components of all pages as CSS."""
+    return f"{palette_css()}\n{_resource('base.css')}"
 
 
 def _resource(name: str) -> str:

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 from pmvge.serving.auth import Access
 from pmvge.serving.context import Context
 from pmvge.serving.errors import add_handlers
+from pmvge.serving.explorer import router as explorer
 from pmvge.serving.limits import BodyLimit, WorkQueue
 from pmvge.serving.live_model import LiveModel
 from pmvge.serving.logs import flush_log
@@ -58,6 +59,7 @@ def build_app(settings: Settings) -> ASGIApp:
     add_handlers(app)
     for routes in (partners, vectors, weights, about):
         app.include_router(routes.router(context))
+    app.include_router(explorer(context))
     limited = BodyLimit(app, settings.limits)
-    names = [*app.openapi()["paths"], "/docs", "/openapi.json"]
+    names = [*app.openapi()["paths"], "/", "/docs", "/openapi.json"]
     return Measured(Access(limited, settings), metrics, names)

@@ -11,7 +11,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pmvge.serving.errors import Refused
 from pmvge.serving.settings import Settings, is_loopback
 
-OPEN = ("/health",)  # paths that need no token
+OPEN = ("/", "/health")  # paths that need no token: they tell nothing of the data
+SHELL = "/static/"  # nor do the scripts of the page
 
 
 class Access:
@@ -40,7 +41,7 @@ class Access:
             raise Refused(
                 403, "this server is for programs of this machine: expected the host localhost"
             )
-        if self._expected is None or path in OPEN:
+        if self._expected is None or path in OPEN or path.startswith(SHELL):
             return
         scheme, _, token = headers.get("authorization", "").partition(" ")
         # Digests have one length, so that the time does not depend on the token.

@@ -16,6 +16,7 @@ UNREADABLE = "the model folder cannot be read; the model before it is served"
 FRESH = "up to date"
 FIXED = "off"
 INDEXES = "index+*"  # names of the files of saved indexes
+MAPS = ("map.json", "map-*.safetensors")  # names of the files of a saved map
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,11 @@ class Current:
 
     checksum: str
     reload: str = FRESH
-    indexes: str = ""  # a hash of the saved indexes
+    indexes: str = ""  # a hash of the saved indexes and the saved map
 
     @property
     def content(self) -> tuple[str, str]:
-        """What workers load; it changes with the model, and with its indexes."""
+        """What workers load; it changes with the model, its indexes and its map."""
         return self.checksum, self.indexes
 
     def write(self, cache: Path) -> None:
@@ -70,6 +71,7 @@ class Watcher:
         """Return what changes when a model is saved to the folder; None without a model."""
         try:
             files = [self.folder / "model.json", *sorted(self.folder.glob(f"{INDEXES}.json"))]
+            files += self.folder.glob(MAPS[0])
             found = [file.stat() for file in files]
         except OSError:
             return None

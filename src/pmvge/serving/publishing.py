@@ -18,7 +18,7 @@ from typing import Any
 
 from pmvge import storage
 from pmvge.model import PMvGE
-from pmvge.serving.published import FRESH, INDEXES, Current
+from pmvge.serving.published import FRESH, INDEXES, MAPS, Current
 
 KEPT = 2  # published models: the current one, and one that workers may still be loading
 
@@ -30,9 +30,9 @@ def publish(folder: Path, cache: Path, reload: str = FRESH) -> None:
     """
     copies = storage.make_folder(cache / "models", "copy of the model")
     checksum = storage.read(folder, "model", lambda manifest, parts: _copy(copies, manifest, parts))
-    indexes = _copy_indexes(folder, published_folder(cache, checksum))
+    extras = _copy_extras(folder, published_folder(cache, checksum))
     load_published(cache, checksum)
-    Current(checksum, reload, indexes).write(cache)
+    Current(checksum, reload, extras).write(cache)
     _remove_old(copies, cache / "maps")
 
 
@@ -66,20 +66,24 @@ def _copy(copies: Path, manifest: dict[str, Any], parts: storage.Parts) -> str:
     return checksum
 
 
-def _copy_indexes(folder: Path, target: Path) -> str:
-    """Copy the saved indexes of a model, manifests last; return a hash of the manifests.
+def _copy_extras(folder: Path, target: Path) -> str:
+    """Copy the saved indexes and the map of a model, manifests last; return a hash of these.
 
-    Indexes are checked when they are loaded.
+    They are checked when they are loaded.
     """
-    files = sorted(folder.glob(INDEXES), key=lambda path: (path.suffix == ".json", path.name))
+    files = sorted(_extras(folder), key=lambda path: (path.suffix == ".json", path.name))
     digest = hashlib.sha256()
     for path in files:
         with suppress(FileNotFoundError):  # replaced meanwhile: the next check sees it
             storage.replace_file(target / path.name, partial(shutil.copyfile, path))
             digest.update(path.read_bytes() if path.suffix == ".json" else b"")
-    for name in {path.name for path in target.glob(INDEXES)} - {path.name for path in files}:
+    for name in {path.name for path in _extras(target)} - {path.name for path in files}:
         (target / name).unlink(missing_ok=True)
     return digest.hexdigest() if files else ""
+
+
+def _extras(folder: Path) -> list[Path]:
+    return [path for pattern in (INDEXES, *MAPS) for path in folder.glob(pattern)]
 
 
 def _remove_old(copies: Path, maps: Path) -> None:

@@ -31,6 +31,7 @@ from uvicorn.supervisors import Multiprocess
 
 from pmvge.errors import InputError, PmvgeError, StorageError, one_line
 from pmvge.serving.logs import LOG_CONFIG, flush_log
+from pmvge.serving.map_keeper import MapKeeper
 from pmvge.serving.published import FIXED, FRESH, Watcher
 from pmvge.serving.settings import Settings
 
@@ -110,10 +111,12 @@ def serve(
     *,
     workers: int = 1,
     reload: bool = True,
+    maps: bool = False,
     ready: Callable[[], object] = lambda: None,
 ) -> None:
     """Serve the model in a folder until SIGTERM or SIGINT; ``settings`` is called with a cache.
 
+    With ``maps``, the map of a model that is saved later is computed, and saved beside it.
     Raise StorageError, before anything is served, if the folder holds no model or a damaged one.
     """
     with tempfile.TemporaryDirectory(prefix="pmvge-serve-", ignore_cleanup_errors=True) as folder:
@@ -135,7 +138,7 @@ def serve(
         )
         supervisor = Supervisor(config, [listener])
         if reload:
-            _watch(model, cache, supervisor.should_exit)
+            _watch(model, cache, maps, supervisor.should_exit)
         ready()
         supervisor.run()
 
@@ -171,13 +174,16 @@ def _publish(model: Path, cache: Path, reload: str, answer: Path) -> None:
     answer.write_text(text)
 
 
-def _watch(model: Path, cache: Path, stopped: threading.Event) -> None:
-    """Publish the model whenever its folder changes, in a thread."""
+def _watch(model: Path, cache: Path, maps: bool, stopped: threading.Event) -> None:
+    """Publish the model whenever its folder changes, in a thread; compute its map on demand."""
     watcher = Watcher(model, cache, partial(publish, model, cache, True), log.warning)
+    keeper = MapKeeper(model, cache) if maps else None
 
     def loop() -> None:
         while not stopped.wait(1.0):
             watcher.check()
+            if keeper is not None:
+                keeper.check()
 
     threading.Thread(target=loop, name="pmvge-watch", daemon=True).start()
 

@@ -57,7 +57,8 @@ def serve(
     """Answer requests over HTTP: search, vectors, expected weights, explanations.
 
     A model that is saved into the folder is served a few seconds later, without a break. Stop the
-    server with Ctrl-C or SIGTERM. It describes itself under /docs.
+    server with Ctrl-C or SIGTERM. It describes itself under /docs; the page under / shows the model
+    (see pmvge explore).
 
     Example: pmvge serve model/
 
