@@ -72,6 +72,25 @@ def test_running_requests_are_finished_after_sigterm(start, film_model):
     assert server.stop()[0] == 0
 
 
+def test_a_server_that_is_stopped_while_it_loads_a_model_prints_nothing(start, own_model):
+    server = start(own_model)
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+    before = set(children.read_text().split())
+    threads = Path(f"/proc/{server.process.pid}/task")
+    model = PMvGE.load(own_model)
+    part = model._fitted.alpha["users", "films"]
+    object.__setattr__(part, "log_value", part.log_value + 0.25)
+    model.save(own_model)
+
+    def started() -> set[str]:
+        found = [path.read_text().split() for path in threads.glob("*/children")]
+        return {child for part in found for child in part} - before
+
+    server.wait(lambda: bool(started()))  # the process that loads the new model
+    code, errors = server.stop()
+    assert (code, errors) == (0, "")
+
+
 def test_killed_workers_are_replaced(start, own_model, films):
     server = start(own_model, "--workers", 2)
     server.wait(lambda: len(server.workers()) == 2)

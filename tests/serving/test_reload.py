@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from pmvge.serving.app import build_app
 from pmvge.serving.published import FIXED, FRESH, UNREADABLE, Current, Watcher
 from pmvge.serving.publishing import publish
 from pmvge.serving.settings import Settings
+from pmvge.serving.workers import publish as publish_apart
 
 GOOD = {"view": "users", "among": "films", "ids": ["u00004", "u00007"], "k": 5}
 
@@ -216,3 +218,11 @@ def test_only_two_models_are_kept(versions, own_model, tmp_path):
     assert {path.name for path in (tmp_path / "models").iterdir()} == kept
     assert {path.name for path in (tmp_path / "maps").iterdir()} == kept
     assert Current.read(tmp_path) == Current(versions[2].checksum_, FIXED)
+
+
+def test_the_process_that_publishes_ends_with_the_server(own_model, tmp_path):
+    stopped = threading.Event()
+    stopped.set()
+    assert publish_apart(own_model, tmp_path, True, stopped) == ""
+    assert multiprocessing.active_children() == []
+    assert Current.read(tmp_path) is None

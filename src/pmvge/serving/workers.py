@@ -137,16 +137,17 @@ def serve(
             timeout_worker_healthcheck=HANG_SECONDS,
         )
         supervisor = Supervisor(config, [listener])
-        if reload:
-            _watch(model, cache, maps, supervisor.should_exit)
+        watch = _watch(model, cache, maps, supervisor.should_exit) if reload else None
         ready()
         supervisor.run()
+        if watch is not None:  # a process that it is just starting would print a traceback
+            watch.join()
 
 
-def publish(model: Path, cache: Path, reload: bool) -> str:
+def publish(model: Path, cache: Path, reload: bool, stopped: threading.Event | None = None) -> str:
     """Publish a model in a process of its own; return an error message, or "" if it is served.
 
-    The memory that loading needs is free afterwards.
+    The memory that loading needs is free afterwards. The process is ended when ``stopped`` is set.
     """
     answer = cache / "published"
     answer.unlink(missing_ok=True)
@@ -154,7 +155,12 @@ def publish(model: Path, cache: Path, reload: bool) -> str:
     # A daemon: it is ended with the supervisor.
     process = get_context("spawn").Process(target=_publish, args=arguments, daemon=True)
     process.start()
-    process.join()
+    while process.exitcode is None:
+        process.join(0.2)
+        if stopped is not None and stopped.is_set():
+            process.terminate()
+            process.join()
+            return ""
     try:
         return answer.read_text()
     except FileNotFoundError:
@@ -174,18 +180,23 @@ def _publish(model: Path, cache: Path, reload: str, answer: Path) -> None:
     answer.write_text(text)
 
 
-def _watch(model: Path, cache: Path, maps: bool, stopped: threading.Event) -> None:
-    """Publish the model whenever its folder changes, in a thread; compute its map on demand."""
-    watcher = Watcher(model, cache, partial(publish, model, cache, True), log.warning)
+def _watch(model: Path, cache: Path, maps: bool, stopped: threading.Event) -> threading.Thread:
+    """Publish the model whenever its folder changes; compute its map on demand.
+
+    Return the thread that does so. It ends soon after ``stopped`` is set.
+    """
+    watcher = Watcher(model, cache, partial(publish, model, cache, True, stopped), log.warning)
     keeper = MapKeeper(model, cache) if maps else None
 
     def loop() -> None:
         while not stopped.wait(1.0):
             watcher.check()
-            if keeper is not None:
+            if keeper is not None and not stopped.is_set():
                 keeper.check()
 
-    threading.Thread(target=loop, name="pmvge-watch", daemon=True).start()
+    thread = threading.Thread(target=loop, name="pmvge-watch", daemon=True)
+    thread.start()
+    return thread
 
 
 def start_worker(settings: Settings, supervisor: int) -> ASGIApp:
