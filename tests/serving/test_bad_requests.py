@@ -65,6 +65,7 @@ def answers_afterwards(client):
         ("/embed", {"view": "users", "rows": [{**ROW, "age": {"a": 1}}]}, "rows.0.age: expected"),
         ("/embed", {"view": "users", "rows": [{**ROW, "age": 10**400}]}, "rows.0.age: expected"),
         ("/embed", {"view": "users", "rows": [ROW, {**ROW, "age": "x"}]}, "one type each|age"),
+        ("/embed", {"view": "films", "rows": [{"year": 5e140}]}, "finite"),
         ("/embed", {"view": "users", "rows": [{"country": "\ud800"}]}, "Records"),
         ("/embed", {"view": "users", "rows": [{}]}, "expected values of"),
         ("/embed", {"view": "users", "rows": [{"user_id": "u00004"}]}, "got ids alone"),

@@ -67,7 +67,7 @@ ALLOWED = {
         "others",
     ): "ids and labels, built by cast_id and quote_ident",
     ("tables/views.py", "stage_view", "rows"): "built by select_typed",
-    ("tables/new_tables.py", "read_rows", "rows"): "the same",
+    ("tables/new_tables.py", "select_rows", "rows"): "the same",
     (
         "tables/guessing/profile.py",
         "_fetch_facts",

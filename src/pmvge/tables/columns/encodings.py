@@ -88,7 +88,9 @@ class Numbers:
         x[empty] = np.broadcast_to(fill, x.shape)[empty]
         x -= shift
         x *= scale
-        return np.hstack([x.astype(np.float32), empty[:, indicated].astype(np.float32)])
+        with np.errstate(over="ignore"):  # an infinite feature is an error where it is used
+            numbers = x.astype(np.float32)
+        return np.hstack([numbers, empty[:, indicated].astype(np.float32)])
 
 
 @dataclass(frozen=True)
