@@ -39,7 +39,7 @@ export function rgb(variable) {
 const mix = (a, b, share) => a.map((x, at) => Math.round(x + share * (b[at] - x)));
 
 // Return 256 colours (RGBA) for the codes of a colouring.
-export function palette(coloring, views) {
+export function palette(coloring) {
   const colors = new Uint8Array(256 * 4);
   const set = (code, [r, g, b], alpha = 255) => colors.set([r, g, b, alpha], 4 * code);
   const hues = Array.from({ length: HUES }, (_, hue) => rgb(`--c${hue}`));

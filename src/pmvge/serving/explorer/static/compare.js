@@ -8,7 +8,7 @@ import { viewName } from "./lists.js";
 const AMONG = 30; // best partners of each that are compared
 const LISTED = 8;
 
-export async function comparePanel(context, left, right, { signal, go, close, swap }) {
+export async function comparePanel(context, left, right, { signal, go, close }) {
   const [a, b] = await Promise.all([left, right].map((one) =>
     api.ask("explore/entity", { view: one.view, id: one.id, k: AMONG }, { signal })));
   const linked = context.pairs.some(([x, y]) => (x === a.view && y === b.view) || (x === b.view && y === a.view));
@@ -20,7 +20,7 @@ export async function comparePanel(context, left, right, { signal, go, close, sw
   const similar = a.view === b.view ? a.similar.find((one) => one.at === b.at)?.similarity : undefined;
   const views = context.views.map((one) => one.view).filter((view) => a.partners.some((p) => p.view === view) && b.partners.some((p) => p.view === view));
   const content = [
-    h("div", { class: "over" }, h("span", { class: "of-view" }, "Comparison"), swap,
+    h("div", { class: "over" }, h("span", { class: "of-view" }, "Comparison"),
       h("button", { type: "button", onclick: close }, "End the comparison")),
     h("div", { class: "versus" }, [a, b].map((one) => h("div", { class: "side" }, viewName(context, one.view),
       h("h2", {}, h("button", { type: "button", class: "go", onclick: () => go(one) }, data(one.name || idText(one.id), 120))),

@@ -10,11 +10,9 @@ import { change, parseJson, state } from "./state.js";
 
 const LABELLED = 4; // partners of a view that are named on the map
 let running = null;
-let restore = null; // where the focus was
 
 export const go = (one) => change({ view: one.view, id: String(one.id), with_view: null, with_id: null, form: null, row: null, links: null });
 export const openForm = (view) => change({ form: view, row: null, links: null });
-const text = (value) => (value === undefined ? undefined : value);
 
 // Show what the address bar says. `keepFocus` is for changes that the user did not make here.
 export async function render(context, space, { keepFocus = false } = {}) {
@@ -25,7 +23,7 @@ export async function render(context, space, { keepFocus = false } = {}) {
   const panel = byId("panel");
   const target = targetOf(now);
   const moved = panel.dataset.target !== target;
-  restore = panel.contains(document.activeElement) ? "panel" : null;
+  const inside = panel.contains(document.activeElement);
   panel.setAttribute("aria-busy", "true");
   const timer = setTimeout(() => moved && panel.replaceChildren(h("p", { class: "skipped" }, "Loading …")), 250);
   try {
@@ -35,7 +33,7 @@ export async function render(context, space, { keepFocus = false } = {}) {
     panel.replaceChildren(...content.flat().filter(Boolean));
     panel.dataset.target = target;
     if (moved) panel.scrollTop = 0;
-    if (moved && restore && !keepFocus) panel.focus({ preventScroll: true });
+    if (moved && inside && !keepFocus) panel.focus({ preventScroll: true });
   } catch (error) {
     clearTimeout(timer);
     if (error.name === "AbortError" || error instanceof OtherModel) return;
@@ -48,7 +46,7 @@ export async function render(context, space, { keepFocus = false } = {}) {
   }
 }
 
-const targetOf = (now) => JSON.stringify([now.form, now.view, now.id, now.with_view, now.with_id, now.lasso, now.unknown].map(text));
+const targetOf = (now) => JSON.stringify([now.form, now.view, now.id, now.with_view, now.with_id, now.lasso, now.unknown]);
 
 async function build(context, space, now, signal) {
   if (now.form !== undefined) return form(context, space, now);
@@ -104,7 +102,7 @@ async function entity(context, space, now, signal) {
 async function comparison(context, space, now, signal) {
   const [left, right] = [{ view: now.view, id: now.id }, { view: now.with_view, id: now.with_id }];
   const { content, a, b } = await comparePanel(context, left, right, {
-    signal, go, close: () => change({ with_view: null, with_id: null }), swap: null,
+    signal, go, close: () => change({ with_view: null, with_id: null }),
   });
   if (space) {
     const places = [a, b].map((one) => place(context, space, one.view, one.at));

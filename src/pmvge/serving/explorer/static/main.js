@@ -134,7 +134,7 @@ async function colorsOf(facts, wanted) {
 function showColors({ codes, coloring: found }) {
   coloring = found;
   space.codes = codes;
-  space.color(codes, palette(coloring, context.views.length));
+  space.color(codes, palette(coloring));
   document.body.classList.toggle("by-column", coloring !== null);
   byId("key").replaceChildren(...legend(coloring, { number, count, data }));
   listColorings();
@@ -293,7 +293,7 @@ function start() {
     } else if (event.key === "Escape" && space?.lassoing) lassoMode(false);
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    if (space?.codes && context?.map) space.color(space.codes, palette(coloring, context.views.length));
+    if (space?.codes && context?.map) space.color(space.codes, palette(coloring));
     space?.draw();
   });
   onChange(update);
