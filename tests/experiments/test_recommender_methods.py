@@ -6,6 +6,7 @@ from scipy import sparse
 
 from pmvge.errors import InputError, ParameterError
 from pmvge.experiments import recommender_methods as methods
+from pmvge.experiments.identity_rows import IdentityRows
 from pmvge.graph import MultiViewGraph
 
 PAIR = ("user", "film")
@@ -78,14 +79,14 @@ def test_lightfm_scores_are_its_predictions(loss) -> None:
 
 
 def test_columns_of_lightfm() -> None:
-    columns = methods._Columns(X_USER, 30)
+    columns = IdentityRows(X_USER, 30)
     known, new = columns.known().toarray(), columns.new(X_USER[:4]).toarray()
     assert known.shape[1] == new.shape[1] == 30 + 1 + 5  # identities, a flag, five bins
     assert np.allclose(known.sum(axis=1), 1)
     assert np.allclose(np.diag(known), 1 / (2 + X_USER[:, 1]))
     assert (new[:, :30] == 0).all()
     assert np.allclose(new[:, 30:], known[:4, 30:] * (2 + X_USER[:4, 1:]) / (1 + X_USER[:4, 1:]))
-    assert methods._Columns(None, 3).known().toarray().tolist() == np.eye(3).tolist()
+    assert IdentityRows(None, 3).known().toarray().tolist() == np.eye(3).tolist()
 
 
 def test_pmvge_ranks_by_its_expected_weights() -> None:

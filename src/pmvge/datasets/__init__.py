@@ -6,6 +6,7 @@ from pmvge.datasets.cora import Cora, load_cora
 from pmvge.datasets.digits import NAMES, Digits, load_digits
 from pmvge.datasets.downloads import data_folder, download
 from pmvge.datasets.lastfm import LinkSplit, load_lastfm, load_lastfm_split
+from pmvge.datasets.microbes import load_microbes
 from pmvge.datasets.movielens import load_movielens
 from pmvge.datasets.registry import DATASETS, Archive, Dataset
 from pmvge.datasets.side_effects import load_side_effects
@@ -33,6 +34,7 @@ __all__ = [
     "load_images",
     "load_lastfm",
     "load_lastfm_split",
+    "load_microbes",
     "load_movielens",
     "load_side_effects",
     "load_vectors",
