@@ -156,7 +156,10 @@ def test_features_of_ids():
     assert X.shape == (2, 256)
     assert X[0, 0] == X[0, 1] == 0.5  # AAAA and AAAC
     assert X[1].tolist() == [0.0] * 255 + [1.0]
-    assert mass_features(np.array(["X290.5mz60.25", "unknown"])).tolist() == [[290.5, 60.25], [0, 0]]
+    assert mass_features(np.array(["X290.5mz60.25", "unknown"])).tolist() == [
+        [290.5, 60.25],
+        [0, 0],
+    ]
     logs = centred_log(np.array([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]]))
     np.testing.assert_allclose(logs.sum(axis=1), 0, atol=1e-12)
     assert logs[0, 0] - logs[0, 2] == pytest.approx(np.log(0.5 / 0.1))

@@ -7,7 +7,6 @@ and target, on splits that are not reported.
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace

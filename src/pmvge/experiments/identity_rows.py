@@ -51,6 +51,7 @@ class IdentityRows:
 
 
 def to_dense(X: Features) -> Array:
+    """Return features as a dense array."""
     return np.asarray(X.toarray() if isinstance(X, sparse.csr_array) else X)
 
 

@@ -248,7 +248,7 @@ class TwoTowers(Recommender):
 class Ours(Recommender):
     """PMvGE. ``features=False`` leaves out the features of both views.
 
-    ``further`` lists further view pairs whose links are used: "user,user" and "artist,tag" in LastFM.
+    ``further`` lists other view pairs whose links are used, too, such as "artist,tag".
     """
 
     def __init__(

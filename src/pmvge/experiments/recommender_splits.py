@@ -105,8 +105,8 @@ def hold_out_queries(
 def magnn_split(graph: MultiViewGraph, parts: LinkSplit, part: str, seed: int, pair: Pair) -> Split:
     """Return MAGNN's training links, and those of its "validation" or "test" part.
 
-    Links of other view pairs are all in training. As in MAGNN, there is one negative for each link: a pair drawn uniformly, without replacement,
-    from all pairs that are linked in no part.
+    Links of other view pairs are all in training. As in MAGNN, there is one negative for each link:
+    a pair drawn uniformly, without replacement, from all pairs that are linked in no part.
     """
     linked = (parts.train, parts.validation, parts.test)
     n, m = parts.train.shape
