@@ -159,7 +159,8 @@ class MicrobesMetabolites(SearchedOnce):
                     values = [_metric(result, target, metric) for result in found]
                     row.append(_spread(values, digits))
             rows.append([*row, f"{np.median(seconds):.1f}" if seconds else ""])
-        rows.append(["random order", "", "", *self._random(), ""])
+        if results:
+            rows.append(["random order", "", "", *self._random(), ""])
         counts = [sum(job.row == label for job in results) for label in self.rows]
         caption = (
             f"{self.recipe.title}: mean ± standard deviation over {min(counts, default=0)} splits; "
