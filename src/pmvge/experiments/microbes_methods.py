@@ -176,9 +176,8 @@ class Correlations(Predictor):
 
     def match(self, problem: Problem, seed: int) -> Array:
         """Return cosines of canonical variables."""
-        views, new = _profiles(problem)
-        pairs = np.eye(len(problem.microbes))
-        model = CCA(**self.settings).fit(MultiViewGraph(views, {tuple(views): pairs}))
+        graph, new = _profiles(problem)
+        model = CCA(**self.settings).fit(graph)
         Y, Y_other = (model.embed(view, X) for view, X in new.items())
         return np.asarray(unit(Y) @ unit(Y_other).T)
 
@@ -219,7 +218,7 @@ class Ours(Predictor):
         model = self._fit(MultiViewGraph(views, {("microbe", "metabolite"): W}), seed)
         Y = model.vectors("microbe", among="metabolite", side="query")
         Y_other = model.vectors("metabolite", among="microbe", side="candidate")
-        return np.asarray(log_softmax(np.float64(Y) @ np.float64(Y_other).T, axis=1))
+        return np.asarray(log_softmax(Y.astype(np.float64) @ Y_other.T, axis=1))
 
     def given_sample(self, problem: Problem, seed: int) -> Array:
         """Return shares of the expected weights of new samples."""
@@ -230,13 +229,12 @@ class Ours(Predictor):
         new = centred_log(problem.new_microbes)
         Y = model.vectors("sample", new, among="metabolite", side="query")
         Y_other = model.vectors("metabolite", among="sample", side="candidate")
-        return np.asarray(log_softmax(np.float64(Y) @ np.float64(Y_other).T, axis=1))
+        return np.asarray(log_softmax(Y.astype(np.float64) @ Y_other.T, axis=1))
 
     def match(self, problem: Problem, seed: int) -> Array:
         """Return similarities of new samples."""
-        views, new = _profiles(problem)
-        pairs = np.eye(len(problem.microbes))
-        model = self._fit(MultiViewGraph(views, {tuple(views): pairs}), seed)
+        graph, new = _profiles(problem)
+        model = self._fit(graph, seed)
         (a, X), (b, X_other) = new.items()
         Y = model.vectors(a, X, among=b, side="query")
         return np.asarray(Y @ model.vectors(b, X_other, among=a, side="candidate").T)
@@ -264,8 +262,8 @@ def centred_log(shares: Array) -> Array:
     return np.asarray(logs - logs.mean(axis=1, keepdims=True))
 
 
-def _profiles(problem: Problem) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Return standardised profiles of training samples and of new ones, by view."""
+def _profiles(problem: Problem) -> tuple[MultiViewGraph, dict[str, Array]]:
+    """Return a graph that links both profiles of each training sample, and new profiles by view."""
     known, new = {}, {}
     for view, shares, new_shares in (
         ("microbes", problem.microbes, problem.new_microbes),
@@ -273,7 +271,8 @@ def _profiles(problem: Problem) -> tuple[dict[str, Array], dict[str, Array]]:
     ):
         scale = StandardScaler().fit(centred_log(shares))
         known[view], new[view] = (scale.transform(centred_log(x)) for x in (shares, new_shares))
-    return known, new
+    pairs = np.eye(len(problem.microbes))
+    return MultiViewGraph(known, {("microbes", "metabolites"): pairs}), new
 
 
 def sequence_features(sequences: Array) -> Array:
@@ -285,7 +284,7 @@ def sequence_features(sequences: Array) -> Array:
         for k in range(len(sequence) - LETTERS + 1):
             if (word := sequence[k : k + LETTERS]) in at:
                 counts[row, at[word]] += 1
-    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    return np.asarray(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))
 
 
 def mass_features(ids: Array) -> Array:
