@@ -269,7 +269,8 @@ class Ours(Recommender):
             if any(view in key for key in used)
         }
         tables = {key: graph.links[key] for key in used}
-        links = {key: (each.rows, each.cols, each.weights) for key, each in tables.items()}
+        # Linked or not, as for the other methods.
+        links = {key: (each.rows, each.cols, np.ones(len(each))) for key, each in tables.items()}
         graph = MultiViewGraph(views, links, {view: graph.ids[view] for view in views})
         self._pair = pair
         self._model = PMvGE(**self.settings, random_state=seed, progress=False).fit(graph)
