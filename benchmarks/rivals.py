@@ -23,6 +23,7 @@ from torch.nn import functional
 from pmvge.baselines import DeepWalk
 from pmvge.baselines.graph_network import geometric
 from pmvge.evaluation import evaluate_links
+from pmvge.experiments.two_towers import CosineAdam, LinkDraws, Tower, train_towers
 from pmvge.graph import hold_out_links
 
 Vectors = tuple[NDArray[Any], NDArray[Any]]
@@ -117,71 +118,22 @@ def _not_linked(W: sparse.coo_array, rng: np.random.Generator) -> tuple[Any, Any
 def two_towers(
     problem: ColdStart, seed: int, *, rate: float, decay: float, steps: list[int]
 ) -> Curve:
-    r"""Train a network per view with a softmax over the right entities of the batch's links.
+    """Train the two towers of ``pmvge.experiments.two_towers``, on features only.
 
-    .. math:: L = -\frac 1 B \sum_b \log \frac{\exp(g_{bb} - \log q_b)}
-              {\sum_c \exp(g_{bc} - \log q_c)}, \qquad g_{bc} = \langle y_b, y'_c \rangle,
-
-    with q the share of the weight of a right entity, by which it is drawn. Other copies of a link's
-    own right entity are masked. Every length of training is a separate run with a cosine schedule.
+    Every length of training is a separate run with a cosine schedule.
     """
-    X, X_other = (torch.tensor(problem.train.views[view]) for view in ("left", "right"))
+    X = [torch.tensor(problem.train.views[view]) for view in ("left", "right")]
     links = problem.train.links["left", "right"]
     for length in steps:
-        draw = _Draws(links, seed)
         torch.manual_seed(seed)
-        tower, other = (_mlp(x.shape[1]) for x in (X, X_other))
-        log_q = torch.from_numpy(links.degrees()[1] / links.total).float().log()
-        optimizer = _Optimizer([tower, other], rate, decay, length)
-        for _ in range(length):
-            i, j = draw(BATCH)
-            logits = tower(X[i]) @ other(X_other[j]).T - log_q[j]
-            twins = (j[:, None] == j) & ~torch.eye(len(j), dtype=torch.bool)
-            own = torch.arange(len(j))
-            optimizer.step(functional.cross_entropy(logits.masked_fill(twins, -torch.inf), own))
-        yield lambda tower=tower, other=other: (  # type: ignore[misc]
-            _encoded(tower, problem.left),
-            _encoded(other, problem.right),
+        towers = [Tower(K, columns=x.shape[1], hidden=HIDDEN) for x in X]
+        train_towers(
+            towers, X, links, rate=rate, decay=decay, steps=length, seed=seed, batch_size=BATCH
         )
-
-
-def _mlp(n_in: int) -> nn.Module:
-    return nn.Sequential(nn.Linear(n_in, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, K))
-
-
-def _encoded(tower: nn.Module, X: NDArray[Any]) -> NDArray[Any]:
-    with torch.no_grad():
-        Y: NDArray[Any] = tower.eval()(torch.from_numpy(X)).numpy()
-        return Y
-
-
-class _Draws:
-    """Draws of links in proportion to their weights."""
-
-    def __init__(self, links: Any, seed: int) -> None:
-        self.rng = np.random.default_rng(seed)
-        self._rows, self._cols = (part.astype(np.int64) for part in (links.rows, links.cols))
-        self._until = np.cumsum(links.weights)
-
-    def __call__(self, n: int) -> tuple[torch.Tensor, torch.Tensor]:
-        at = np.searchsorted(self._until, self.rng.random(n) * self._until[-1], side="right")
-        at = np.minimum(at, len(self._until) - 1)
-        return torch.from_numpy(self._rows[at]), torch.from_numpy(self._cols[at])
-
-
-class _Optimizer:
-    """Adam with decoupled decay and a cosine schedule."""
-
-    def __init__(self, networks: list[nn.Module], rate: float, decay: float, length: int) -> None:
-        parameters = [p for network in networks for p in network.parameters()]
-        self._adam = torch.optim.AdamW(parameters, lr=rate, weight_decay=decay, fused=True)
-        self._rate = torch.optim.lr_scheduler.CosineAnnealingLR(self._adam, length)
-
-    def step(self, loss: torch.Tensor) -> None:
-        self._adam.zero_grad()
-        loss.backward()
-        self._adam.step()
-        self._rate.step()
+        yield lambda towers=towers: (  # type: ignore[misc]
+            towers[0].encode(problem.left),
+            towers[1].encode(problem.right),
+        )
 
 
 # -- GraphSAGE --------------------------------------------------------------------------------
@@ -200,10 +152,10 @@ def graph_sage(
     links = graph.links["left", "right"]
     sizes = list(graph.sizes.values())
     for length in steps:
-        draw = _Draws(links, seed)
+        draw = LinkDraws(links, seed)
         torch.manual_seed(seed)
         network = Sage(problem, draw.rng)
-        optimizer = _Optimizer([network], rate, 0.0, length)
+        optimizer = CosineAdam([network], rate, 0.0, length)
         linked = torch.cat([torch.ones(BATCH), torch.zeros(BATCH)])
         for _ in range(length):
             uniform = (torch.from_numpy(draw.rng.integers(n, size=BATCH)) for n in sizes)

@@ -12,12 +12,9 @@ from pmvge.errors import ParameterError
 from pmvge.evaluation import evaluate_links, ndcg_by_query
 from pmvge.experiments import Job, missing_jobs, recommender, run, write_results
 from pmvge.experiments.recipe import parse
-from pmvge.experiments.recommender import (
-    Recommendation,
-    evaluate,
-    evaluate_refit,
-)
+from pmvge.experiments.recommender import Recommendation
 from pmvge.experiments.recommender_methods import make_recommender
+from pmvge.experiments.recommender_metrics import evaluate, evaluate_refit
 from pmvge.experiments.runs import read_results
 from pmvge.graph import MultiViewGraph
 
@@ -31,7 +28,6 @@ trials = 3
 [options]
 entities = 0.3
 ours = "EASE"
-not_below = ["popularity"]
 [options.goals.EASE.warm]
 auc = 30
 ndcg = 101
@@ -43,6 +39,9 @@ label = "EASE"
 method = "EASE"
 search = { penalty = [5, 20, 100] }
 """
+LASTFM = """data = "lastfm"
+further = ["popularity"]
+published = { GAT = { auc = 96.1, ap = 96.2 } }"""
 FEATURES = """
 [[methods]]
 label = "ours"
@@ -144,12 +143,17 @@ def test_auc_of_unseen_users_counts_all_their_links() -> None:
 
 
 def test_metrics_of_pairs(monkeypatch) -> None:
-    graph = planted()
-    links = graph.links[PAIR]
+    films = planted()
+    links = films.links[PAIR]
+    further = np.triu(np.random.default_rng(2).random((50, 50)) < 0.1, 1) * 1.0
+    graph = MultiViewGraph(
+        {"user": 50, "artist": 40},
+        {("user", "artist"): links.matrix(), ("user", "user"): np.nonzero(further)},
+    )
     part = np.random.default_rng(0).integers(3, size=len(links))
     parts = LinkSplit(*(links.select(part == k) for k in range(3)))
     monkeypatch.setattr(recommender, "load_lastfm_split", lambda folder: parts)
-    text = RECIPE.replace("entities = 0.3", 'data = "lastfm"').replace("EASE.warm", "EASE.pairs")
+    text = RECIPE.replace("entities = 0.3", LASTFM).replace("EASE.warm", "EASE.pairs")
     made = experiment(text.replace("ndcg", "ap"), graph=graph)
     assert [job.row for job in made.jobs()[:2]] == ["popularity", "EASE"]
     split = made.split("pairs", 0, "validation")
@@ -162,6 +166,18 @@ def test_metrics_of_pairs(monkeypatch) -> None:
     expected = np.mean((positive > negative) + np.isclose(positive, negative) / 2)
     assert np.isclose(found.metrics["auc"], expected, atol=1e-3)  # float32 has near ties
     assert 0.5 < found.metrics["ap"] < 1
+    # Links of other view pairs are all in training; results of others stand beside them.
+    assert made.split("pairs", 0, "test").train.links["user", "user"].total == further.sum()
+    results = {job: made.run(job) for job in made.jobs()}
+    summary = made.summarize(results)
+    assert summary.tables[0].rows[-1] == ["GAT (as published)", "96.1", "96.2", ""]
+    (goal,) = [goal for goal in summary.goals if "above that of EASE" in goal.what][:1]
+    mean = {
+        label: np.mean([r["scores"]["auc"] for job, r in results.items() if job.row == label])
+        for label in ("popularity", "EASE")
+    }
+    assert goal.found == f"{100 * (mean['popularity'] - mean['EASE']):+.2f}"
+    assert goal.met == (mean["popularity"] > mean["EASE"])
 
 
 # -- settings --------------------------------------------------------------------------------------
@@ -233,7 +249,9 @@ def test_a_run_writes_tables_settings_and_goals(tmp_path) -> None:
     goals = {goal.what: goal for goal in made.summarize(results).goals}
     assert goals["EASE: warm, AUC"].met
     assert not goals["EASE: warm, nDCG@10"].met
-    assert "EASE: warm, nDCG@10, not below popularity" in goals
+    column = goals["EASE: nDCG@10, 10 links, against the best (popularity)"]
+    assert column.found == differences.rows[0][-1]
+    assert "EASE: nDCG@10, no links, against the best (popularity)" not in goals
     tuned = made.chosen_settings(results)
     assert {label: len(found) for label, found in tuned.items()} == {
         "EASE: warm": 1,
@@ -263,7 +281,7 @@ def test_a_method_with_features_and_fold_in_has_all_columns() -> None:
     [
         ('data = "netflix"\n', "unknown data 'netflix'"),
         ("goals = { EASE = { cold = { auc = 1 } } }\n", "goals: EASE: unknown problem 'cold'"),
-        ("goals = { EASE = { films = { ndcg = 1 } } }\n", "goals: EASE: films: unknown metric"),
+        ("goals = { EASE = { films = { ap = 1 } } }\n", "goals: EASE: films: unknown metric"),
     ],
 )
 def test_errors_in_the_options_are_located(text, message) -> None:

@@ -6,6 +6,7 @@ from scipy import sparse
 
 from pmvge.errors import InputError, ParameterError
 from pmvge.experiments import recommender_methods as methods
+from pmvge.experiments.identity_rows import IdentityRows
 from pmvge.graph import MultiViewGraph
 
 PAIR = ("user", "film")
@@ -60,6 +61,52 @@ def test_als_of_implicit() -> None:
     assert made.queries(links=FIRST).shape == (5, 4)
 
 
+def test_bpr_of_implicit() -> None:
+    pytest.importorskip("implicit")
+    made = fitted("BPR", factors=4, learning_rate=0.1, regularization=0.01, iterations=200)
+    scores = made.queries() @ made.candidates().T
+    users, films = (part.ravel() for part in np.indices((30, 20)))
+    rows = sparse.csr_matrix(W)
+    found, values = made._model.recommend(3, rows[3], N=20, filter_already_liked_items=False)
+    assert np.allclose(scores[3][found], values, atol=1e-5)
+    linked = W[users, films] > 0
+    assert scores.ravel()[linked].mean() > scores.ravel()[~linked].mean()
+
+
+def test_two_towers_learn_links_and_place_new_entities() -> None:
+    made = fitted("two towers", n_components=8, rate=0.02, decay=0.0, steps=150)
+    scores = made.queries() @ made.candidates().T
+    assert scores[W > 0].mean() > scores[W == 0].mean() + 1
+    known, new = made.queries()[:3], made.queries(X_USER[:3])
+    tower = made._towers[0]
+    identities = tower.identities.weight.detach().numpy()[:3]
+    assert np.allclose(known - new, identities, atol=1e-5)  # a new user has no identity
+    assert made.candidates(X_FILM[:2]).shape == (2, 8)
+    graph = MultiViewGraph({"user": 30, "film": 20}, {PAIR: W})
+    made = methods.make_recommender("two towers", made.settings)
+    made.fit(graph, PAIR, 0)  # without features
+    scores = made.queries() @ made.candidates().T
+    assert scores[W > 0].mean() > scores[W == 0].mean() + 1
+
+
+def test_further_links_are_used_only_if_named() -> None:
+    genre = (np.random.default_rng(1).random((20, 3)) < 0.5) * 1.0
+    friends = ([0, 1], [1, 2], [1.0, 1.0])
+    graph = MultiViewGraph(
+        {"user": 30, "film": 20, "genre": 3},
+        {PAIR: W, ("film", "genre"): genre, ("user", "user"): friends},
+    )
+    used = {}
+    for further in ([], ["film,genre"], ["user,user", "film,genre"]):
+        made = methods.make_recommender("PMvGE", {"further": further, **FAST})
+        made.fit(graph, PAIR, 0)
+        used[len(further)] = set(made._model.log_alpha_)
+        assert made.queries().shape[0] == 30
+    assert used[0] == {PAIR}
+    assert used[1] == {PAIR, ("film", "genre")}
+    assert used[2] == {PAIR, ("film", "genre"), ("user", "user")}
+
+
 @pytest.mark.parametrize("loss", ["warp", "logistic"])
 def test_lightfm_scores_are_its_predictions(loss) -> None:
     pytest.importorskip("lightfm")
@@ -78,14 +125,14 @@ def test_lightfm_scores_are_its_predictions(loss) -> None:
 
 
 def test_columns_of_lightfm() -> None:
-    columns = methods._Columns(X_USER, 30)
+    columns = IdentityRows(X_USER, 30)
     known, new = columns.known().toarray(), columns.new(X_USER[:4]).toarray()
     assert known.shape[1] == new.shape[1] == 30 + 1 + 5  # identities, a flag, five bins
     assert np.allclose(known.sum(axis=1), 1)
     assert np.allclose(np.diag(known), 1 / (2 + X_USER[:, 1]))
     assert (new[:, :30] == 0).all()
     assert np.allclose(new[:, 30:], known[:4, 30:] * (2 + X_USER[:4, 1:]) / (1 + X_USER[:4, 1:]))
-    assert methods._Columns(None, 3).known().toarray().tolist() == np.eye(3).tolist()
+    assert IdentityRows(None, 3).known().toarray().tolist() == np.eye(3).tolist()
 
 
 def test_pmvge_ranks_by_its_expected_weights() -> None:
@@ -120,7 +167,9 @@ def test_what_methods_can_do() -> None:
             "popularity": methods.make_recommender("popularity", {}),
             "EASE": methods.make_recommender("EASE", {}),
             "ALS": methods.make_recommender("ALS", {}),
+            "BPR": methods.make_recommender("BPR", {}),
             "LightFM": methods.make_recommender("LightFM", {}),
+            "two towers": methods.make_recommender("two towers", {}),
             "none": methods.make_recommender("PMvGE", {"effects": None}),  # "none" in a recipe
         }.items()
     }
@@ -128,7 +177,9 @@ def test_what_methods_can_do() -> None:
         "popularity": (True, False, True),
         "EASE": (False, False, True),
         "ALS": (False, False, True),
+        "BPR": (False, False, False),
         "LightFM": (True, True, False),
+        "two towers": (True, True, False),
         "none": (True, True, False),
     }
     with pytest.raises(ParameterError, match="unknown method 'SVD'"):

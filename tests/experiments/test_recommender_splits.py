@@ -89,7 +89,9 @@ def test_negatives_are_pairs_without_a_link_in_any_part(graph) -> None:
     links = graph.links["user", "film"]
     part = np.random.default_rng(0).integers(3, size=len(links))
     parts = LinkSplit(*(links.select(part == k) for k in range(3)))
-    found = [magnn_split(graph, parts, name, seed=3) for name in ("validation", "test")]
+    found = [
+        magnn_split(graph, parts, name, 3, ("user", "film")) for name in ("validation", "test")
+    ]
     W, seen = dense(links), np.zeros((40, 30))
     for split, truth in zip(found, (parts.validation, parts.test), strict=True):
         assert (dense(split.train.links["user", "film"]) == dense(parts.train)).all()
@@ -110,7 +112,7 @@ def test_negatives_are_uniform() -> None:
     parts = LinkSplit(*(links.select(np.arange(6) % 3 == k) for k in range(3)))
     counts = np.zeros((4, 5))
     for seed in range(700):
-        rows, cols = magnn_split(graph, parts, "test", seed).negatives
+        rows, cols = magnn_split(graph, parts, "test", seed, ("user", "film")).negatives
         np.add.at(counts, (rows, cols), 1)
     assert (counts[W > 0] == 0).all()
     free = counts[W == 0]  # 1,400 draws of 14 cells

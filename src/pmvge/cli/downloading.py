@@ -31,8 +31,9 @@ def install(
     if dataset.unpack is not None:
         result = dataset.unpack(list(archives), dataset.folder(folder))
         print_plain(f"{dataset.name}: unpacked in {result}; the archives may be removed", console)
-    found = dataset.installed_path(folder)
-    if found is None or not (result == found or result.is_relative_to(found)):
+    # Files that are read as they are may be found as their folder.
+    new = {result} if dataset.unpack is not None else {result, *result.parents}
+    if (found := dataset.installed_path(folder)) not in new:
         print_plain(f"note: {found} is read first; remove it to use the new files", console)
 
 

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from pmvge.datasets import load_lastfm, load_lastfm_split, load_movielens
 from pmvge.errors import choose
-from pmvge.evaluation import evaluate_links, link_auc, link_average_precision, ndcg_by_query
 from pmvge.experiments.base import Goal, Job, Result, Summary, Table
 from pmvge.experiments.comparison import Metric, Part, Score, SearchedOnce, percent, spread
 from pmvge.experiments.paired import BY_QUERY, Difference, paired_difference
 from pmvge.experiments.recipe import Entry, Recipe
 from pmvge.experiments.recommender_methods import Recommender, check_libraries, make_recommender
+from pmvge.experiments.recommender_metrics import REFIT, evaluate, evaluate_refit
 from pmvge.experiments.recommender_splits import (
     Split,
     hold_out_candidates,
@@ -32,14 +32,13 @@ from pmvge.experiments.recommender_splits import (
     magnn_split,
 )
 from pmvge.experiments.result_cache import digest
-from pmvge.graph import Links, MultiViewGraph
+from pmvge.graph import MultiViewGraph
 
 Array = NDArray[Any]
 COUNTS = (1, 3, 10)  # first links of almost new users
-REFIT = "ndcg_refit"  # with all first links in training; on reported splits only
 PROBLEMS: dict[str, tuple[Metric, ...]] = {
     "warm": (Metric("auc", "warm, AUC"), Metric("ndcg", "warm, nDCG@10")),
-    "films": (Metric("auc", "unseen films, AUC"),),
+    "films": (Metric("auc", "unseen films, AUC"), Metric("ndcg", "unseen films, nDCG@10")),
     "users": (
         Metric("auc", "unseen users, AUC"),
         Metric("ndcg_0", "nDCG@10, no links"),
@@ -48,7 +47,14 @@ PROBLEMS: dict[str, tuple[Metric, ...]] = {
     ),
     "pairs": (Metric("auc", "AUC"), Metric("ap", "average precision")),
 }
+NOT_SEARCHED = {"films": ("ndcg",)}  # metrics that are not part of what a search maximises
 DATA = {"movielens": ("warm", "films", "users"), "lastfm": ("pairs",)}
+NDCG = {  # the columns where methods are compared query by query: (problem, metric)
+    "warm": ("warm", "ndcg"),
+    "unseen films": ("films", "ndcg"),
+    "no links": ("users", "ndcg_0"),
+    **{f"{n} link{'s' * (n > 1)}": ("users", f"ndcg_{n}") for n in COUNTS},
+}
 
 
 class Row(NamedTuple):
@@ -68,10 +74,12 @@ class Recommendation(SearchedOnce):
         "tuning_splits": [100, 101],
         "negatives_seed": 0,  # of LastFM's pairs without a link
         "goals": {},  # {label: {problem: {metric: minimum in percent}}}
-        "ours": "",  # the method that rivals are compared with, on warm nDCG@10
-        "not_below": [],  # rivals that it should not be below
+        "ours": "",  # the method that others are compared with
+        "variants": [],  # other methods that are not its rivals
+        "further": [],  # methods that use further links, to compare with ``ours``
+        "published": {},  # {label: {metric: percent}}, shown as rows
     }
-    summary_options = ("goals", "ours", "not_below")
+    summary_options = ("goals", "ours", "variants", "further", "published")
 
     def __init__(
         self, recipe: Recipe, data: Path | None = None, workspace: Path | None = None
@@ -107,6 +115,8 @@ class Recommendation(SearchedOnce):
         if problem == "users":
             from_features = ("auc", "ndcg_0") if method.new_queries else ()
             from_links = tuple(f"ndcg_{n}" for n in COUNTS) if method.first_links else ()
+            if not from_features and not from_links:
+                return ()
             names = (*from_features, *from_links, REFIT)
             return tuple(metric for metric in PROBLEMS[problem] if metric.name in names)
         return PROBLEMS[problem]
@@ -118,7 +128,9 @@ class Recommendation(SearchedOnce):
         """The links between users and films or artists, read once per process."""
         name = self.settings["data"]
         folder = None if self.data is None else self.data / name
-        return load_movielens(folder) if name == "movielens" else load_lastfm(folder)
+        if name == "movielens":
+            return load_movielens(folder)
+        return load_lastfm(folder, friends=True, tags=True)
 
     def check(self) -> None:
         """Raise InputError if data or libraries are missing."""
@@ -140,7 +152,8 @@ class Recommendation(SearchedOnce):
         if problem == "pairs":
             folder = None if self.data is None else self.data / self.settings["data"]
             parts = load_lastfm_split(folder)
-            return magnn_split(self.graph, parts, part, self.settings["negatives_seed"])
+            seed = self.settings["negatives_seed"]
+            return magnn_split(self.graph, parts, part, seed, ("user", "artist"))
         rng = np.random.default_rng([self.recipe.seed, number])
         if problem == "warm":
             return hold_out_warm(self.graph, self.settings["links"], rng)
@@ -161,7 +174,8 @@ class Recommendation(SearchedOnce):
             self._score(entry, settings, problem, number, part)
             for number in self.settings["tuning_splits"]
         ]
-        names = scores[0].metrics
+        left_out = NOT_SEARCHED.get(problem, ())
+        names = [name for name in scores[0].metrics if name not in left_out]
         means = {name: float(np.mean([score.metrics[name] for score in scores])) for name in names}
         return Score(means, sum(score.seconds for score in scores))
 
@@ -185,22 +199,32 @@ class Recommendation(SearchedOnce):
     def summarize(self, results: Mapping[Job, Result]) -> Summary:
         """Return a table of all methods and problems, paired differences, and the goals."""
         tables = [self._table(results)]
-        ours = self.label(self.settings["ours"], "warm")
-        differences = {
-            entry.label: difference
-            for entry in self.entries
-            if entry.label != self.settings["ours"]
-            and (rival := self.label(entry.label, "warm")) in self.rows
-            and (difference := paired_difference(results, ours, rival, "ndcg")) is not None
-        }
+        differences = self._differences(results)
         if differences:
             caption = (
-                f"{self.settings['ours']} minus others, warm nDCG@10 in percentage points: mean "
-                "over users and splits, and its paired 95 % bootstrap interval over users"
+                f"{self.settings['ours']} minus others, nDCG@10 in percentage points: mean over "
+                "users and splits, and its paired 95 % bootstrap interval over users"
             )
-            rows = [[label, f"{d.mean:+.1f}", d.interval()] for label, d in differences.items()]
-            tables.append(Table(caption, ("method", "difference", "95 % interval"), rows))
-        return Summary(tables=tables, goals=self._goals(results, differences))
+            rows = [
+                [label, *(_shown(differences.get((label, column))) for column in NDCG)]
+                for label in dict.fromkeys(label for label, _ in differences)
+            ]
+            tables.append(Table(caption, ("method", *NDCG), rows))
+        goals = [*self._goals(results), *self._column_goals(differences)]
+        return Summary(tables=tables, goals=[*goals, *self._further_goals(results)])
+
+    def _differences(self, results: Mapping[Job, Result]) -> dict[tuple[str, str], Difference]:
+        """Return how much ``ours`` is above each other method, by label and column of NDCG."""
+        found = {}
+        for entry in self.entries:
+            for column, (problem, metric) in NDCG.items():
+                ours, rival = (
+                    self.label(name, problem) for name in (self.settings["ours"], entry.label)
+                )
+                difference = paired_difference(results, ours, rival, metric)
+                if difference is not None and rival != ours:
+                    found[entry.label, column] = difference
+        return found
 
     def _table(self, results: Mapping[Job, Result]) -> Table:
         columns = [(problem, m) for problem in self.problems for m in PROBLEMS[problem]]
@@ -218,6 +242,9 @@ class Recommendation(SearchedOnce):
                     counts.append(len(found))
             row.append(f"{np.median(seconds):.1f}" if seconds else "")
             rows.append(row)
+        for label, values in self.settings["published"].items():
+            shown = [f"{values[m.name]:g}" if m.name in values else "" for _, m in columns]
+            rows.append([f"{label} (as published)", *shown, ""])
         what = "fits with different seeds" if self.problems == ("pairs",) else "splits"
         least, most = min(counts, default=0), max(counts, default=0)
         number = f"{least}" if least == most else f"{least} to {most}"
@@ -228,9 +255,7 @@ class Recommendation(SearchedOnce):
         row = self.label(label, problem)
         return [result for job, result in results.items() if job.row == row]
 
-    def _goals(
-        self, results: Mapping[Job, Result], differences: Mapping[str, Difference]
-    ) -> list[Goal]:
+    def _goals(self, results: Mapping[Job, Result]) -> list[Goal]:
         goals = []
         for label, problems in self.settings["goals"].items():
             for problem, wanted in problems.items():
@@ -242,13 +267,38 @@ class Recommendation(SearchedOnce):
                         met = bool(np.mean(values) >= least)
                         name = f"{label}: {metric.label}"
                         goals.append(Goal(name, f">= {least:g}", spread(values), met))
-        goals += self._fold_in_goals(results)
-        for rival in self.settings["not_below"]:
-            if rival in differences:
-                difference = differences[rival]
-                name = f"{self.settings['ours']}: warm, nDCG@10, not below {rival}"
-                shown = f"{difference.mean:+.1f}, {difference.interval()}"
-                goals.append(Goal(name, "interval reaches 0", shown, difference.high >= 0))
+        return goals + self._fold_in_goals(results)
+
+    def _column_goals(self, differences: Mapping[tuple[str, str], Difference]) -> list[Goal]:
+        """Return for each nDCG column whether ``ours`` is the first, or within noise of it."""
+        goals = []
+        for column in NDCG:
+            rivals = {
+                label: difference
+                for (label, its), difference in differences.items()
+                if its == column and label not in self.settings["variants"]
+            }
+            if rivals:
+                best = min(rivals, key=lambda label: rivals[label].mean)
+                name = f"{self.settings['ours']}: nDCG@10, {column}, against the best ({best})"
+                met = rivals[best].high >= 0
+                goals.append(Goal(name, "first, or interval reaches 0", _shown(rivals[best]), met))
+        return goals
+
+    def _further_goals(self, results: Mapping[Job, Result]) -> list[Goal]:
+        """Return for each method with further links whether it is above ``ours``."""
+        goals = []
+        for label in self.settings["further"]:
+            for metric in PROBLEMS["pairs"]:
+                base, more = (
+                    [percent(result, metric) for result in self._of(results, name, "pairs")]
+                    for name in (self.settings["ours"], label)
+                )
+                if base and more:
+                    gain = np.mean(more) - np.mean(base)
+                    name = f"{label}: {metric.label} above that of {self.settings['ours']}"
+                    met = min(more) > max(base)
+                    goals.append(Goal(name, "with every seed", f"{gain:+.2f}", bool(met)))
         return goals
 
     def _fold_in_goals(self, results: Mapping[Job, Result]) -> list[Goal]:
@@ -269,53 +319,7 @@ class Recommendation(SearchedOnce):
         ]
 
 
-def evaluate(
-    method: Recommender, split: Split, wanted: set[str]
-) -> tuple[dict[str, float], dict[str, list[Any]]]:
-    """Return the wanted metrics of a fitted method, and nDCG of each query by metric."""
-    X, X_other = (split.new.get(view) for view in split.pair)
-    Y_other = method.candidates(X_other)
-    if split.negatives is not None:
-        return _evaluate_pairs(method.queries(), Y_other, split), {}
-    metrics: dict[str, float] = {}
-    by_query: dict[str, list[Any]] = {}
-    ids = np.asarray(split.queries)
-
-    def add_ndcg(name: str, Y: Array, truth: Links) -> None:
-        at, values = ndcg_by_query(Y, Y_other, truth, known=split.known)
-        metrics[name] = float(values.mean())
-        by_query[name] = [ids[at].tolist(), [round(float(value), 6) for value in values]]
-
-    if "auc" in wanted:
-        Y = method.queries(X)
-        # An unseen entity has no known links: its first links are evaluated, too.
-        known = None if split.later is not None else split.known
-        found = evaluate_links(Y, Y_other, split.truth, log_alpha=0.0, known=known)
-        metrics["auc"] = found["roc_auc"]
-        if "ndcg" in wanted:
-            add_ndcg("ndcg", Y, split.truth)
-        if "ndcg_0" in wanted and split.later is not None:
-            add_ndcg("ndcg_0", Y, split.later)
-    for count, links in split.first.items():
-        if f"ndcg_{count}" in wanted and split.later is not None:
-            add_ndcg(f"ndcg_{count}", method.queries(X, links), split.later)
-    return metrics, by_query
-
-
-def evaluate_refit(method: Recommender, split: Split, seed: int) -> float:
-    """Return nDCG of unseen entities whose first links are added to the training."""
-    assert split.extended is not None
-    assert split.later is not None
-    method.fit(split.extended, split.pair, seed)
-    Y, Y_other = method.queries()[split.rows], method.candidates()
-    return float(ndcg_by_query(Y, Y_other, split.later, known=split.known)[1].mean())
-
-
-def _evaluate_pairs(Y: Array, Y_other: Array, split: Split) -> dict[str, float]:
-    """Return AUC and average precision of links against as many pairs without a link."""
-    assert split.negatives is not None
-    rows, cols = split.negatives
-    i, j = np.append(split.truth.rows, rows), np.append(split.truth.cols, cols)
-    linked = np.arange(len(i)) < len(split.truth)
-    scores = np.einsum("nk,nk->n", Y[i].astype(np.float64), Y_other[j].astype(np.float64))
-    return {"auc": link_auc(linked, scores), "ap": link_average_precision(linked, scores)}
+def _shown(difference: Difference | None) -> str:
+    if difference is None:
+        return ""
+    return f"{difference.mean:+.1f} ({difference.interval()})"

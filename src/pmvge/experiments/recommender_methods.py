@@ -7,19 +7,21 @@ unseen entities where the method can: from features, or from first links.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.preprocessing import KBinsDiscretizer
 from threadpoolctl import threadpool_limits
 
 from pmvge.errors import InputError, choose
 from pmvge.evaluation import Popularity
+from pmvge.experiments.identity_rows import IdentityRows, to_dense
 from pmvge.experiments.recipe import model_settings
+from pmvge.experiments.two_towers import Tower, train_towers
 from pmvge.graph import Features, MultiViewGraph, Pair
 from pmvge.model import PMvGE
 
@@ -129,6 +131,32 @@ class ALS(Recommender):
         return np.asarray(self._model.item_factors)
 
 
+class BPR(Recommender):
+    """Matrix factorisation with a pairwise loss (S. Rendle et al., UAI 2009), of ``implicit``.
+
+    It has no fold-in: unseen entities are placed by a refit only.
+    """
+
+    libraries = ("implicit",)
+
+    def fit(self, graph: MultiViewGraph, pair: Pair, seed: int) -> None:
+        """Fit factors of both views, and a bias of each entity of the second view."""
+        bpr = import_module("implicit.cpu.bpr")
+        self._model = bpr.BayesianPersonalizedRanking(
+            **self.settings, num_threads=1, random_state=seed
+        )
+        with threadpool_limits(1, user_api="blas"):
+            self._model.fit(_matrix(graph, pair), show_progress=False)
+
+    def queries(self, X: Features | None = None, links: sparse.csr_array | None = None) -> Array:
+        """Return (factors, 1)."""
+        return np.asarray(self._model.user_factors)
+
+    def candidates(self, X: Features | None = None) -> Array:
+        """Return (factors, bias)."""
+        return np.asarray(self._model.item_factors)
+
+
 class LightFM(Recommender):
     """Factorisation of features and identities (M. Kula, 2015), of ``lightfm``.
 
@@ -143,7 +171,7 @@ class LightFM(Recommender):
         """Fit vectors and biases of identities and features."""
         settings = dict(self.settings)
         epochs = int(settings.pop("epochs"))
-        self._columns = [_Columns(graph.views[view], graph.sizes[view]) for view in pair]
+        self._columns = [IdentityRows(graph.views[view], graph.sizes[view]) for view in pair]
         self._rows = [columns.known() for columns in self._columns]
         lightfm = import_module("lightfm")
         self._model = lightfm.LightFM(**settings, random_state=seed)
@@ -172,20 +200,78 @@ class LightFM(Recommender):
         return np.column_stack([Y, np.ones_like(bias), bias])
 
 
-class Ours(Recommender):
-    """PMvGE. ``features=False`` leaves out the features of both views."""
+class TwoTowers(Recommender):
+    """Two networks with a softmax over the batch; see :mod:`pmvge.experiments.two_towers`.
 
-    def __init__(self, *, features: bool = True, **settings: Any) -> None:
+    Training entities have a vector of their identity, too. Columns of features are standardised.
+    Scores of a query are not comparable with those of another: the softmax is over candidates.
+    """
+
+    new_queries = new_candidates = True
+
+    def fit(self, graph: MultiViewGraph, pair: Pair, seed: int) -> None:
+        """Train both networks."""
+        settings = dict(self.settings)
+        K = int(settings.pop("n_components"))
+        self._scales = [_standardization(graph.views[view]) for view in pair]
+        self._X = [self._scaled(side, graph.views[view]) for side, view in enumerate(pair)]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self._towers = [
+                Tower(K, columns=0 if X is None else X.shape[1], entities=graph.sizes[view])
+                for X, view in zip(self._X, pair, strict=True)
+            ]
+        given = [None if X is None else torch.from_numpy(X) for X in self._X]
+        train_towers(self._towers, given, graph.links[pair], seed=seed, **settings)
+        self._sizes = [graph.sizes[view] for view in pair]
+
+    def queries(self, X: Features | None = None, links: sparse.csr_array | None = None) -> Array:
+        """Return the outputs of the first network."""
+        return self._encode(0, X)
+
+    def candidates(self, X: Features | None = None) -> Array:
+        """Return the outputs of the second network."""
+        return self._encode(1, X)
+
+    def _encode(self, side: int, X: Features | None) -> Array:
+        if X is None:
+            return self._towers[side].encode(self._X[side], np.arange(self._sizes[side]))
+        return self._towers[side].encode(self._scaled(side, X))
+
+    def _scaled(self, side: int, X: Features | None) -> Array | None:
+        if X is None:
+            return None
+        mean, deviation = self._scales[side]
+        return ((to_dense(X) - mean) / deviation).astype(np.float32)
+
+
+class Ours(Recommender):
+    """PMvGE. ``features=False`` leaves out the features of both views.
+
+    ``further`` lists other view pairs whose links are used, too, such as "artist,tag".
+    """
+
+    def __init__(
+        self, *, features: bool = True, further: Sequence[str] = (), **settings: Any
+    ) -> None:
         super().__init__(**model_settings({"effects": "auto", **settings}))
         self._features = features
+        self._further = [tuple(key.split(",")) for key in further]
         self.new_queries = self.new_candidates = features
         self.first_links = self.settings["effects"] in ("auto", "vector")
 
     def fit(self, graph: MultiViewGraph, pair: Pair, seed: int) -> None:
         """Fit a model."""
-        if not self._features:
-            links = {key: each.matrix() for key, each in graph.links.items()}
-            graph = MultiViewGraph(graph.sizes, links, graph.ids)
+        used = [key for key in graph.links if key in (pair, *self._further)]
+        views = {
+            view: graph.sizes[view] if X is None or not self._features else X
+            for view, X in graph.views.items()
+            if any(view in key for key in used)
+        }
+        tables = {key: graph.links[key] for key in used}
+        # Linked or not, as for the other methods.
+        links = {key: (each.rows, each.cols, np.ones(len(each))) for key, each in tables.items()}
+        graph = MultiViewGraph(views, links, {view: graph.ids[view] for view in views})
         self._pair = pair
         self._model = PMvGE(**self.settings, random_state=seed, progress=False).fit(graph)
 
@@ -211,7 +297,9 @@ RECOMMENDERS: dict[str, type[Recommender]] = {
     "popularity": PopularityList,
     "EASE": EASE,
     "ALS": ALS,
+    "BPR": BPR,
     "LightFM": LightFM,
+    "two towers": TwoTowers,
     "PMvGE": Ours,
 }
 
@@ -234,56 +322,18 @@ def check_libraries(methods: list[str]) -> None:
                 ) from error
 
 
-class _Columns:
-    """Identity and feature columns of a view: sparse rows for LightFM."""
-
-    def __init__(self, X: Features | None, n: int) -> None:
-        self._X, self._n = X, n
-        self._binary: Array = np.zeros(0, bool)
-        self._bins: Any = None
-        if X is not None:
-            dense = _dense(X)
-            self._binary = np.array([len(np.unique(column)) <= 2 for column in dense.T])
-            if not self._binary.all():
-                bins = KBinsDiscretizer(
-                    5, strategy="quantile", quantile_method="averaged_inverted_cdf"
-                )
-                self._bins = bins.fit(dense[:, ~self._binary])
-
-    def known(self) -> sparse.csr_matrix:
-        """Return rows of the training entities."""
-        parts = [sparse.eye_array(self._n, dtype=np.float32)]
-        if self._X is not None:
-            parts.append(self._encode(self._X))
-        return _sum_to_one(sparse.hstack(parts))
-
-    def new(self, X: Features) -> sparse.csr_matrix:
-        """Return rows of unseen entities, without identities."""
-        empty = sparse.csr_array((X.shape[0], self._n), dtype=np.float32)
-        return _sum_to_one(sparse.hstack([empty, self._encode(X)]))
-
-    def _encode(self, X: Features) -> sparse.csr_array:
-        dense = _dense(X)
-        parts = [sparse.csr_array(dense[:, self._binary])]
-        if self._bins is not None:
-            parts.append(sparse.csr_array(self._bins.transform(dense[:, ~self._binary])))
-        return sparse.csr_array(sparse.hstack(parts))
-
-
-def _dense(X: Features) -> Array:
-    return np.asarray(X.toarray() if isinstance(X, sparse.csr_array) else X)
-
-
-def _sum_to_one(rows: Any) -> sparse.csr_matrix:
-    rows = sparse.csr_array(rows)
-    totals = np.asarray(rows.sum(axis=1)).ravel()
-    scale = sparse.diags_array(1 / np.where(totals > 0, totals, 1))
-    return sparse.csr_matrix(scale @ rows, dtype=np.float32)
-
-
 def _matrix(graph: MultiViewGraph, pair: Pair) -> sparse.csr_matrix:
     """Return links of weight 1 as the class that both libraries take."""
     return sparse.csr_matrix(graph.links[pair].matrix() > 0, dtype=np.float32)
+
+
+def _standardization(X: Features | None) -> tuple[Array, Array]:
+    """Return mean and standard deviation of each column; 1 for constant columns."""
+    if X is None:
+        return np.zeros(0), np.ones(0)
+    dense = to_dense(X)
+    deviation = dense.std(axis=0)
+    return dense.mean(axis=0), np.where(deviation > 0, deviation, 1)
 
 
 def _with_negatives(target: sparse.coo_matrix, rng: np.random.Generator) -> sparse.coo_matrix:

@@ -102,13 +102,12 @@ def hold_out_queries(
     )
 
 
-def magnn_split(graph: MultiViewGraph, parts: LinkSplit, part: str, seed: int) -> Split:
+def magnn_split(graph: MultiViewGraph, parts: LinkSplit, part: str, seed: int, pair: Pair) -> Split:
     """Return MAGNN's training links, and those of its "validation" or "test" part.
 
-    As in MAGNN, there is one negative for each link: a pair drawn uniformly, without replacement,
-    from all pairs that are linked in no part.
+    Links of other view pairs are all in training. As in MAGNN, there is one negative for each link:
+    a pair drawn uniformly, without replacement, from all pairs that are linked in no part.
     """
-    (pair,) = graph.links
     linked = (parts.train, parts.validation, parts.test)
     n, m = parts.train.shape
     taken = np.sort(np.concatenate([each.rows.astype(np.int64) * m + each.cols for each in linked]))
@@ -120,7 +119,7 @@ def magnn_split(graph: MultiViewGraph, parts: LinkSplit, part: str, seed: int) -
     cells = drawn + np.searchsorted(taken - np.arange(len(taken)), drawn, side="right")
     own = cells[: sizes["validation"]] if part == "validation" else cells[sizes["validation"] :]
     truth = parts.validation if part == "validation" else parts.test
-    train = graph.with_links({pair: parts.train})
+    train = graph.with_links({**graph.links, pair: parts.train})
     return Split(pair, train, truth, negatives=(own // m, own % m))
 
 

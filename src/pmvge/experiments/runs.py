@@ -32,10 +32,12 @@ from pmvge.experiments.citation import Citation
 from pmvge.experiments.classifier import Classifier
 from pmvge.experiments.comparison import Comparison
 from pmvge.experiments.consistency import Consistency
+from pmvge.experiments.cross_view import CrossViewRetrieval
 from pmvge.experiments.figure2 import Figure2
 from pmvge.experiments.hierarchy import Hierarchy
 from pmvge.experiments.indefinite import Indefinite
 from pmvge.experiments.locality import Locality
+from pmvge.experiments.microbes import MicrobesMetabolites
 from pmvge.experiments.outliers import Outliers
 from pmvge.experiments.recipe import Recipe
 from pmvge.experiments.recommender import Recommendation
@@ -58,6 +60,8 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
     "weights": HeldOutWeights,
     "outliers": Outliers,
     "bipartite": BipartiteLinks,
+    "cross-view": CrossViewRetrieval,
+    "microbes": MicrobesMetabolites,
 }
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # In the order of the paper.
@@ -65,6 +69,7 @@ ORDER = (
     "cora-a", "cora-b", "cora-ablation", "awa-a", "awa-b", "awa-sim", "locality",
     "figure2", "consistency", "cdmca", "sbm", "classifier", "movielens", "lastfm",
     "wordnet", "indefinite", "lastfm-counts", "side-effects", "outliers", "bipartite",
+    "microbes", "digits-retrieval", "movielens-rivals", "lastfm-links",
 )  # fmt: skip
 LIBRARIES = (
     "pmvge",
