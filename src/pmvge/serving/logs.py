@@ -44,7 +44,9 @@ class QueuedHandler(logging.Handler):
     def _write(self) -> None:
         while True:
             line = self._lines.get()
+            self.acquire()  # as `handle` does around `emit`
             dropped, self.dropped = self.dropped, 0
+            self.release()
             if dropped:
                 line += f"\n{dropped:,} later lines were dropped: the log was not read in time"
             stream = self.stream or sys.stderr
