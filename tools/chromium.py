@@ -104,8 +104,9 @@ class Chromium:
     def _receive(self, until: float) -> dict[str, Any]:
         while b"\0" not in self.buffer:
             left = max(0.0, until - time.monotonic())
-            ready, _, _ = select.select([self.from_browser], [], [], left)
-            assert ready, "the browser does not respond"
+            poll = select.poll()  # unlike select, it takes file descriptors above 1023
+            poll.register(self.from_browser, select.POLLIN)
+            assert poll.poll(1000 * left), "the browser does not respond"
             part = os.read(self.from_browser, 1 << 20)
             assert part, "the browser has exited"
             self.buffer += part

@@ -45,7 +45,7 @@ class MapKeeper:
         self._seen = checksum
         arguments = (self.folder, self.cache / STATE)
         # A daemon: it is ended with the supervisor.
-        self._process = get_context("spawn").Process(target=compute, args=arguments, daemon=True)
+        self._process = get_context("spawn").Process(target=_run, args=arguments, daemon=True)
         self._process.start()
 
     def close(self) -> None:
@@ -60,11 +60,16 @@ def _checksum(cache: Path) -> str | None:
     return None if current is None else current.checksum
 
 
+def _run(folder: Path, state: Path) -> None:
+    """Compute a map in a process of its own."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor
+    compute(folder, state)
+
+
 def compute(folder: Path, state: Path) -> None:
     """Compute the map of the model in a folder and save it there; ``state`` says how far it is."""
     from pmvge.model import PMvGE, saved_map
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor
     shown = -1
 
     def report(done: int, total: int) -> None:
