@@ -13,6 +13,8 @@ from pmvge import MultiViewGraph
 from pmvge.likelihoods import BlockObjective, PairObjective, log_partition, profile_log_likelihood
 from pmvge.likelihoods.block_partition import log_block_partition
 from pmvge.sampling import BlockSampler, PairSampler
+from pmvge.similarities import Inner
+from pmvge.similarities.biased import Biased
 
 PAIRS = {
     "cross-view": ("a", "b"),
@@ -74,6 +76,32 @@ def test_the_kernel_and_its_gradient_are_those_of_autograd(pair):
     plain_gradient = torch.autograd.grad(plain, sides)
     assert ours.item() == pytest.approx(plain.item(), rel=1e-12)
     for mine, other in zip(ours_gradient, plain_gradient, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
+@pytest.mark.parametrize("spread", [1.0, 60.0, 300.0], ids=["near", "far", "very far"])
+def test_biases_have_the_sum_and_gradient_of_two_more_coordinates(pair, spread):
+    """Also where the largest biases are far from the largest inner products."""
+    graph = graph_of(pair)
+    batch = next(iter(BlockSampler(graph, n_links=8, n_uniform=4, rng=np.random.default_rng(0))))
+    generator = torch.Generator().manual_seed(0)
+
+    def outputs(n: int) -> torch.Tensor:
+        y = torch.randn(n, 4, dtype=torch.float64, generator=generator)
+        y[:, 0] += torch.linspace(-spread, spread, n) / 6  # a large product has small biases
+        y[:, 3] -= 2 * spread * torch.linspace(-1, 1, n)
+        return y.requires_grad_()
+
+    n_left, n_right = len(batch.left.entities), len(batch.right.entities)
+    sides = outputs(n_left), outputs(n_right)
+    similarity = Biased(Inner(), 3, 3, 3)
+    factors = similarity.query(sides[0]), similarity.candidate(sides[1])
+    ours = log_block_partition(*factors, batch, similarity)
+    plain = plain_log_partition(*factors, batch)
+    assert ours.item() == pytest.approx(plain.item(), rel=1e-12)
+    ours_gradient = torch.autograd.grad(ours, sides, retain_graph=True)
+    for mine, other in zip(ours_gradient, torch.autograd.grad(plain, sides), strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-10, atol=1e-14)
 
 

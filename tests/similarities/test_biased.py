@@ -91,6 +91,21 @@ def test_effects_of_cosine_similarity_are_relative_to_unit_vectors():
     torch.testing.assert_close(similarity(7 * f, e), similarity(f, e))
 
 
+def test_gradients_of_cosine_vectors_with_effects_are_those_of_autograd():
+    similarity = build_similarity("cosine", 4).double()
+    f, e, G = torch.randn(3, 5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    f[0], e[1] = 0.0, 0.0  # no direction of f, and no effects
+    given = f.requires_grad_(), e.requires_grad_(), similarity.theta
+    z = torch.nn.functional.normalize(f, dim=-1) + e
+    plain = torch.exp(5 * similarity.theta) * z / torch.linalg.vector_norm(z, dim=-1, keepdim=True)
+    ours = similarity(f, e)
+    torch.testing.assert_close(ours, plain)
+    for mine, other in zip(
+        torch.autograd.grad(ours, given, G), torch.autograd.grad(plain, given, G), strict=True
+    ):
+        torch.testing.assert_close(mine, other)
+
+
 def test_effects_alone_give_cosine_vectors_of_bounded_length():
     similarity = build_similarity("cosine", K)
     s = float(torch.exp(10 * similarity.theta.detach()))

@@ -33,6 +33,7 @@ class Similarity(nn.Module):
     linear: ClassVar[bool] = True  # whether ``outer`` is the identity
     takes_biases: ClassVar[bool] = True  # whether <query, candidate> may have biases added
     always_biased: ClassVar[bool] = False  # whether views without effects have biases u(x), too
+    biased: bool = False  # whether query and candidate end in (bias, 1) and (1, bias)
     equal_widths: ClassVar[bool] = True  # whether the vectors y of both views have one width
     effect_sigma: ClassVar[float] = 0.3  # initial sigma of effects that are added to features
 

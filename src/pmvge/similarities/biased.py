@@ -56,19 +56,20 @@ class Biased(Similarity):
         super().__init__()
         self.similarity, self.n_components = similarity, n_components
         self.left, self.right = left, right
+        self.biased = left is not None or right is not None
         self.linear = similarity.linear  # type: ignore[misc]
 
     def query(self, y: torch.Tensor) -> torch.Tensor:
         """Return (q, bias, 1); q alone if the pair has no biases."""
         q = self.similarity.query(y[:, : self.n_components])
-        if self.left is None and self.right is None:
+        if not self.biased:
             return q
         return torch.cat([q, _bias(y, self.left), y.new_ones(y.shape[0], 1)], 1)
 
     def candidate(self, y: torch.Tensor) -> torch.Tensor:
         """Return (c, 1, bias); c alone if the pair has no biases."""
         c = self.similarity.candidate(y[:, : self.n_components])
-        if self.left is None and self.right is None:
+        if not self.biased:
             return c
         return torch.cat([c, y.new_ones(y.shape[0], 1), _bias(y, self.right)], 1)
 
