@@ -42,7 +42,7 @@ SIMILARITY_GOALS = {
     "euclidean": 1.15,
     "hyperbolic": 1.5,
 }
-FAMILY_GOALS = {"bernoulli": 1.3, "negative_binomial": 1.3, "beta": 1.3}
+FAMILY_GOALS = {"bernoulli": 1.3, "logistic": 1.3, "negative_binomial": 1.3, "beta": 1.3}
 
 
 def problem(p: int, rng: np.random.Generator) -> MultiViewGraph:

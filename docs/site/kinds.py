@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from pmvge.likelihoods import build_family
+from pmvge.likelihoods import FAMILIES, build_family
 from pmvge.similarities import SIMILARITIES, build_similarity
 
 IMAGES = Path(__file__).parents[1] / "images"
@@ -83,7 +83,7 @@ def family_bars(name: str) -> str:
             family.theta.fill_(math.log(0.5) / 10)
         if name == "beta":  # how much a link counts, if it was expected to weigh 0.02, 0.06, ...
             return bars([float(mu**family.beta) for mu in 0.02 * 3.0 ** np.arange(6)])
-        weights = range(1, 2 if name == "bernoulli" else LARGEST)
+        weights = range(1, 2 if name in ("bernoulli", "logistic") else LARGEST)
         values = [float(family.zero(eta, PAIR))]
         for w in weights:
             x = torch.tensor([float(w)], dtype=torch.float64)
@@ -95,7 +95,7 @@ def main() -> None:
     """Write all pictures."""
     for name in SIMILARITIES:
         (IMAGES / f"similarity-{name}.svg").write_text(similarity_map(name))
-    for name in ("poisson", "bernoulli", "negative_binomial", "beta"):
+    for name in FAMILIES:
         (IMAGES / f"family-{name}.svg").write_text(family_bars(name))
 
 

@@ -339,6 +339,6 @@ def test_methods_that_a_family_must_define():
         Empty().at_link(eta, eta, ("a", "b"))
 
 
-@pytest.mark.parametrize("name", ["poisson", "bernoulli", "negative_binomial", "beta", *TOYS])
+@pytest.mark.parametrize("name", [*FAMILIES, *TOYS])
 def test_registered_families_keep_the_contract(name, graph):
     check_family(build_family(name, tuple(graph.links)), graph, None)

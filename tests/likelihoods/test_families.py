@@ -23,6 +23,7 @@ from pmvge.likelihoods import (
     Bernoulli,
     BlockObjective,
     Family,
+    Logistic,
     NegativeBinomial,
     TrainedGraph,
     expected_weight,
@@ -96,6 +97,8 @@ def log_probability(family, pair, w, eta):
     mu = math.exp(eta)
     if isinstance(family, Linked | Bernoulli):
         return -mu if w == 0 else math.log(1 - math.exp(-mu))
+    if isinstance(family, Logistic):
+        return w * eta - math.log(1 + mu)
     if isinstance(family, PlainPoisson):
         return w * eta - mu
     if isinstance(family, NegativeBinomial):
@@ -119,9 +122,10 @@ FAMILIES = {
     "dispersed": Dispersed,
     "poisson": PlainPoisson,
     "bernoulli": Bernoulli,
+    "logistic": Logistic,
     "negative_binomial": negative_binomial,
 }
-BINARY = ("linked", "bernoulli")
+BINARY = ("linked", "bernoulli", "logistic")
 families = pytest.mark.parametrize("name", FAMILIES)
 pairs = pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
 

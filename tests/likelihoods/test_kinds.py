@@ -26,8 +26,9 @@ from pmvge.sampling import BlockSampler
 from pmvge.similarities import build_similarity
 from pmvge.simulation import simulate
 
-NAMES = ["poisson", "bernoulli", "negative_binomial", "beta"]
-LIKELIHOODS = NAMES[:3]
+NAMES = ["poisson", "bernoulli", "logistic", "negative_binomial", "beta"]
+LIKELIHOODS = NAMES[:4]
+BINARY = ("bernoulli", "logistic")  # families of weights 0 and 1
 PAIR = ("a", "b")
 names = pytest.mark.parametrize("name", NAMES)
 likelihoods = pytest.mark.parametrize("name", LIKELIHOODS)
@@ -47,6 +48,8 @@ def log_probability(name, w, eta):
     mu = math.exp(eta)
     if name == "bernoulli":
         return stats.bernoulli.logpmf(w, 1 - math.exp(-mu)) if mu > 1e-8 else w * eta
+    if name == "logistic":
+        return w * eta - math.log1p(mu)
     if name == "negative_binomial":  # scipy's own is not accurate for small mu
         log_choose = special.gammaln(w + SIZE) - special.gammaln(SIZE) - special.gammaln(w + 1)
         return log_choose - SIZE * math.log1p(mu / SIZE) + w * (eta - math.log(SIZE + mu))
@@ -56,7 +59,12 @@ def log_probability(name, w, eta):
 
 
 def weights_of(name):
-    return [1.0] if name == "bernoulli" else [1.0, 2.0, 7.0, 300.0]
+    return [1.0] if name in BINARY else [1.0, 2.0, 7.0, 300.0]
+
+
+def means(name, mu):
+    """Return the expected weights of a family."""
+    return {"bernoulli": 1 - np.exp(-mu), "logistic": mu / (1 + mu)}.get(name, mu)
 
 
 # -- values -----------------------------------------------------------------------------------
@@ -136,7 +144,7 @@ def graph_of(name, pairs=(PAIR, ("a", "a")), seed=0):
     links = {}
     for a, b in pairs:
         W = rng.poisson(0.6, (SIZES[a], SIZES[b])).astype(float)
-        W = np.minimum(W, 1) if name == "bernoulli" else W * rng.integers(1, 5, W.shape)
+        W = np.minimum(W, 1) if name in BINARY else W * rng.integers(1, 5, W.shape)
         links[a, b] = np.triu(W, 1) if a == b else W
     return MultiViewGraph(SIZES, links)
 
@@ -253,7 +261,7 @@ def test_block_sums_are_unbiased(name, pair):
     """The mean over all possible blocks of two links and one uniform entity a side."""
     sizes = {"a": 5, "b": 4}
     entries = {("a", "b"): ([0, 1, 4], [1, 0, 3]), ("a", "a"): ([0, 1], [2, 3])}[pair]
-    w = [1.0] * 3 if name == "bernoulli" else [1.0, 2.0, 4.0]
+    w = [1.0] * 3 if name in BINARY else [1.0, 2.0, 4.0]
     graph = MultiViewGraph(sizes, {pair: (*entries, w[: len(entries[0])])})
     links, family, similarity = graph.links[pair], build(name), build_similarity("inner", 4)
     Y = {v: y[: sizes[v]] for v, y in vectors(similarity).items()}
@@ -359,7 +367,7 @@ def tables():
 
 def model_graph(tables, name):
     X, T, across, within = tables
-    if name == "bernoulli":
+    if name in BINARY:
         across, within = np.minimum(across, 1), np.minimum(within, 1)
     ids = {"a": [f"a{n}" for n in range(40)], "b": [f"b{n}" for n in range(25)]}
     return MultiViewGraph({"a": X, "b": T}, {("a", "b"): across, ("a", "a"): within}, ids)
@@ -375,12 +383,12 @@ def test_fit_search_evaluate_save_and_report(name, similarity, tables, tmp_path)
         @ model.vectors("b", among="a", side="candidate").T.astype(float)
     )
     eta = eta + model.log_alpha_["a", "b"]
-    mu = -np.expm1(-np.exp(eta)) if name == "bernoulli" else np.exp(eta)
+    mu = means(name, np.exp(eta))
     ids, found = model.search("a", ids=["a1", "a7"], among="b", k=4)
     best = np.argsort(-mu[[1, 7]], axis=1)[:, :4]
     np.testing.assert_array_equal(ids, model.ids_["b"][best])
     np.testing.assert_allclose(found, np.take_along_axis(mu[[1, 7]], best, 1), rtol=1e-3)
-    if name == "bernoulli":
+    if name in BINARY:
         assert found.max() <= 1
     results = model.evaluate()["overall"]
     assert results["roc_auc"] > 0.4
@@ -425,7 +433,7 @@ def test_fold_in_maximises_the_posterior(name, exposure, tables):
     model = PMvGE(**SETTINGS, family=name, effects="vector").fit(graph)
     X = graph.views["a"][:1] + 0.2
     linked = ["b1", "b2", "b9", "b11"]
-    weights = np.array([1.0, 1.0, 1.0, 1.0] if name == "bernoulli" else [2.0, 1.0, 5.0, 1.0])
+    weights = np.array([1.0, 1.0, 1.0, 1.0] if name in BINARY else [2.0, 1.0, 5.0, 1.0])
     first = {"b": (np.zeros(4, int), linked, weights)}
     found = model.vectors("a", X, links=first, exposure=exposure, among="b")[0].astype(float)
     start = model.vectors("a", X, among="b")[0].astype(float)
@@ -531,6 +539,7 @@ def test_unknown_view_pairs_and_names_are_errors(tables):
     ("name", "weight", "message"),
     [
         ("bernoulli", 3.0, "expected weights of 1, got 1 others, such as 3; set all weights to 1"),
+        ("logistic", 3.0, "expected weights of 1, got 1 others, such as 3; set all weights to 1"),
         ("negative_binomial", 2.5, "expected whole numbers, got 1 others, such as 2.5; round the"),
     ],
 )
@@ -571,6 +580,7 @@ def test_the_held_out_score_is_a_double_loop(name, tables):
             dist = {
                 "poisson": lambda w, mu=mu: stats.poisson.pmf(w, mu),
                 "bernoulli": lambda w, mu=mu: stats.bernoulli.pmf(w, 1 - math.exp(-mu)),
+                "logistic": lambda w, mu=mu: stats.bernoulli.pmf(w, mu / (1 + mu)),
                 "negative_binomial": lambda w, mu=mu, r=r: stats.nbinom.pmf(w, r, r / (r + mu)),
             }[name]
             w = W[i, j]
@@ -606,8 +616,8 @@ def test_simulated_weights_have_the_moments_of_the_family(name, kind):
     if kind == "euclidean":
         g = g - 0.5 * (Y**2).sum(1)[:, None] - 0.5 * (Y[:5] ** 2).sum(1)
     mu = 0.5 * np.exp(g)
-    mean = 1 - np.exp(-mu) if name == "bernoulli" else mu
-    variance = {"bernoulli": mean * (1 - mean), "poisson": mu}.get(name, mu + mu**2 / SIZE)
+    mean = means(name, mu)
+    variance = {"negative_binomial": mu + mu**2 / SIZE, "poisson": mu}.get(name, mean * (1 - mean))
     np.testing.assert_allclose(draws.mean(0), mean, atol=5 * np.sqrt(variance.max() / 3000))
     np.testing.assert_allclose(draws.var(0).sum(), variance.sum(), rtol=0.15)
 

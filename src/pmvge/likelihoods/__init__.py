@@ -14,6 +14,7 @@ from pmvge.likelihoods.exact import (
     profile_log_likelihood,
 )
 from pmvge.likelihoods.levels import KINDS, KindBlock, Level, PairLevels, kind_blocks, shifted
+from pmvge.likelihoods.logistic import Logistic
 from pmvge.likelihoods.negative_binomial import NegativeBinomial
 from pmvge.likelihoods.objective import Loss, Objective
 from pmvge.likelihoods.pairs import PairObjective
@@ -47,6 +48,7 @@ __all__ = [
     "Level",
     "LogAlpha",
     "LogPartition",
+    "Logistic",
     "Loss",
     "NegativeBinomial",
     "Objective",

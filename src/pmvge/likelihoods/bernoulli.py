@@ -9,7 +9,6 @@ import torch
 from numpy.typing import NDArray
 
 from pmvge.distributed import total_weight
-from pmvge.errors import GraphError
 from pmvge.graph import Pair
 from pmvge.likelihoods.alpha import (
     TOLERANCE,
@@ -18,7 +17,7 @@ from pmvge.likelihoods.alpha import (
     alphas_from_partitions,
     link_terms,
 )
-from pmvge.likelihoods.base import Family
+from pmvge.likelihoods.base import Family, check_ones
 from pmvge.likelihoods.block_loss import BLOCK_TOLERANCE, Block
 from pmvge.likelihoods.block_partition import log_block_partition
 from pmvge.likelihoods.terms import Array, PairTerms, no_cells, solve
@@ -64,13 +63,7 @@ class Bernoulli(Family):
 
     def check_weights(self, where: str, weights: Array) -> None:
         """Raise GraphError if a weight is not 1."""
-        wrong = np.flatnonzero(weights != 1)
-        if len(wrong):
-            raise GraphError(
-                f"{where}: expected weights of 1, got {len(wrong):,} others, such as "
-                f"{weights[wrong[0]]:g}; set all weights to 1, or use family 'poisson' or, for "
-                "counts, 'negative_binomial'"
-            )
+        check_ones(where, weights)
 
     def sample(
         self, eta: NDArray[np.float64], pair: Pair, rng: np.random.Generator

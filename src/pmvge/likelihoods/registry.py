@@ -16,12 +16,14 @@ from pmvge.likelihoods.base import Family
 from pmvge.likelihoods.bernoulli import Bernoulli
 from pmvge.likelihoods.beta import Beta
 from pmvge.likelihoods.by_pair import FamilyByPair
+from pmvge.likelihoods.logistic import Logistic
 from pmvge.likelihoods.negative_binomial import NegativeBinomial
 from pmvge.likelihoods.poisson import Poisson
 
 FAMILIES: dict[str, type[Family]] = {
     "poisson": Poisson,
     "bernoulli": Bernoulli,
+    "logistic": Logistic,
     "negative_binomial": NegativeBinomial,
     "beta": Beta,
 }

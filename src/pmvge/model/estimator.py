@@ -98,9 +98,10 @@ class PMvGE(BaseEstimator):
         else "inner".
     family
         The distribution of weights: "poisson" (as in the paper), "bernoulli" (linked or not),
-        "negative_binomial" (counts that vary more than Poisson counts; their dispersion is learned
-        for each view pair) or "beta" (a divergence that gives outliers little weight), or
-        ``{(view, view): name}``; other view pairs are then Poisson.
+        "logistic" (linked or not, with the odds mu), "negative_binomial" (counts that vary more
+        than Poisson counts; their dispersion is learned for each view pair) or "beta" (a divergence
+        that gives outliers little weight), or ``{(view, view): name}``; other view pairs are then
+        Poisson.
     pair_weights
         Factors of view pairs in the objective: None (1, view pairs count in proportion to their
         total weight), "balanced" (in proportion to the square root of their numbers of links), or
