@@ -22,7 +22,8 @@ SYMBOLS = {
     "phi": "φ", "kappa": "κ", "rho": "ρ", "omega": "ω", "nu": "ν", "infty": "∞",
 }  # fmt: skip
 OPERATORS = {
-    "langle": "⟨", "rangle": "⟩", "in": "∈", "sim": "∼", "ge": "≥", "le": "≤", "cdot": "·", "odot": "⊙",
+    "langle": "⟨", "rangle": "⟩", "in": "∈", "sim": "∼", "ge": "≥", "le": "≤", "cdot": "·",
+    "odot": "⊙",
     "dots": "…", "to": "→", "times": "×", "top": "⊤", "sum": "∑", "int": "∫", "prod": "∏",
     "approx": "≈",
     "notin": "∉", "mid": "∣", "{": "{", "}": "}", "|": "‖", "ne": "≠", "mapsto": "↦", "circ": "∘",
