@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -249,19 +248,13 @@ class TwoTowers(Recommender):
 class Ours(Recommender):
     """PMvGE. ``features=False`` leaves out the features of both views.
 
-    ``further`` lists other view pairs whose links are used, too, such as "artist,tag". ``training``
-    has settings that are searched together.
+    ``further`` lists other view pairs whose links are used, too, such as "artist,tag".
     """
 
     def __init__(
-        self,
-        *,
-        features: bool = True,
-        further: Sequence[str] = (),
-        training: Mapping[str, Any] = MappingProxyType({}),
-        **settings: Any,
+        self, *, features: bool = True, further: Sequence[str] = (), **settings: Any
     ) -> None:
-        super().__init__(**model_settings({"effects": "auto", **settings, **training}))
+        super().__init__(**model_settings({"effects": "auto", **settings}))
         self._features = features
         self._further = [tuple(key.split(",")) for key in further]
         self.new_queries = self.new_candidates = features
