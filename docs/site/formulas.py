@@ -23,6 +23,7 @@ SYMBOLS = {
 }  # fmt: skip
 OPERATORS = {
     "langle": "⟨", "rangle": "⟩", "in": "∈", "sim": "∼", "ge": "≥", "le": "≤", "cdot": "·",
+    "odot": "⊙",
     "dots": "…", "to": "→", "times": "×", "top": "⊤", "sum": "∑", "int": "∫", "prod": "∏",
     "approx": "≈",
     "notin": "∉", "mid": "∣", "{": "{", "}": "}", "|": "‖", "ne": "≠", "mapsto": "↦", "circ": "∘",

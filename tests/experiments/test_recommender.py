@@ -288,3 +288,10 @@ def test_errors_in_the_options_are_located(text, message) -> None:
     head = RECIPE.partition("[options]")[0]
     with pytest.raises(ParameterError, match=message):
         experiment(f"{head}[options]\n{text}")
+
+
+def test_settings_of_training_are_searched_together():
+    training = {"batch_size": 7, "effects_prior": "none"}
+    method = make_recommender("PMvGE", {"max_steps": 3, "batch_size": 5, "training": training})
+    expected = {"effects": "auto", "max_steps": 3, "batch_size": 7, "effects_prior": None}
+    assert method.settings == expected

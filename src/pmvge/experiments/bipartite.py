@@ -51,8 +51,9 @@ class BipartiteLinks(SearchedOnce):
         "tuning_splits": [100, 101],
         "ours": "PMvGE",
         "rival": "Kronecker ridge",
+        "variants": [],  # other methods that are not rivals of ``ours``
     }
-    summary_options = ("ours", "rival")
+    summary_options = ("ours", "rival", "variants")
 
     def __init__(
         self, recipe: Recipe, data: Path | None = None, workspace: Path | None = None
@@ -180,8 +181,11 @@ class BipartiteLinks(SearchedOnce):
         if ours not in labels or rival not in labels:
             return []
         goals = []
+        kept = [n for n, label in enumerate(labels) if label not in self.settings["variants"]]
+        compared = {key: values[kept] for key, values in by_set.items()}
         for shown in SHOWN:
-            ranks = dict(zip(labels, self._ranks(by_set, shown), strict=True))
+            names = [labels[n] for n in kept]
+            ranks = dict(zip(names, self._ranks(compared, shown), strict=True))
             best = min(ranks, key=lambda label: ranks[label])
             found = f"{ranks[ours]:.1f}; {best} {ranks[best]:.1f}"
             goals.append(Goal(f"{ours}: {shown}, mean rank", "first", found, best == ours))

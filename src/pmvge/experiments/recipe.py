@@ -169,9 +169,12 @@ def _check(
 def model_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of PMvGE from settings of a recipe.
 
-    TOML has no null: recipes write None as "none", which is also the name of no effects.
+    TOML has no null: recipes write None as "none", which is also the name of no effects. The key
+    "training" has settings that are searched together.
     """
-    values = {name: None if value == "none" else value for name, value in settings.items()}
+    flat = {**settings, **settings.get("training", {})}
+    flat.pop("training", None)
+    values = {name: None if value == "none" else value for name, value in flat.items()}
     if "effects" in values:
         values["effects"] = values["effects"] or "none"
     return values
