@@ -30,9 +30,9 @@ INTERPRETER = "PMVGE_FORESTS_PYTHON"
 WORKER = Path(__file__).with_name("forest_worker.py")
 ADVICE = (
     "make an environment with 'python -m venv forests' and 'forests/bin/pip install "
-    f"bipartite-learn==0.7.5', set {INTERPRETER} to its interpreter (forests/bin/python), or leave "
-    "the method out with --methods"
+    f"bipartite-learn==0.7.5', and set {INTERPRETER} to its interpreter (forests/bin/python)"
 )
+LEAVE_OUT = "or leave the method out with --methods"
 
 
 def missing_interpreter() -> str:
@@ -45,11 +45,12 @@ def missing_interpreter() -> str:
 def check_interpreter() -> None:
     """Raise InputError if ``PMVGE_FORESTS_PYTHON`` is not set or cannot import bipartite_learn."""
     if missing := missing_interpreter():
-        raise InputError(missing)
+        raise InputError(f"{missing}, {LEAVE_OUT}")
     if failure := _run():
         raise InputError(
             f"{INTERPRETER}: expected an interpreter that imports 'bipartite_learn', got "
-            f"{short(os.environ[INTERPRETER], 200)} ({failure}): {ADVICE}"
+            f"{short(os.environ[INTERPRETER], 200)} ({failure}): {ADVICE}, "
+            f"{LEAVE_OUT}"
         )
 
 
