@@ -51,7 +51,10 @@ def prepare(
     data: Path | None,
     output: Path,
 ) -> Experiment:
-    """Return the experiment of a recipe, with the options of the command line applied."""
+    """Return the experiment of a recipe, with the options of the command line applied.
+
+    Without ``methods``, those that cannot run in this environment are left out with a message.
+    """
     recipe = load_recipe(name)
     if repetitions is not None:
         recipe = replace(recipe, repetitions=repetitions)
@@ -63,7 +66,15 @@ def prepare(
         chosen = [choose("method", label, labels, f"recipe {name!r}") for label in given]
         rows = tuple(entry for entry in recipe.methods if entry.label in chosen)
         recipe = replace(recipe, methods=rows)
-    return make(recipe, data, output / name / "studies")
+    experiment = make(recipe, data, output / name / "studies")
+    unavailable = experiment.unavailable() if methods is None else {}
+    if not unavailable:
+        return experiment
+    for label, reason in unavailable.items():
+        message = f"{name}: {label} is left out: {reason}"
+        Console(stderr=True).print(Text(message), soft_wrap=True)
+    rows = tuple(entry for entry in recipe.methods if entry.label not in unavailable)
+    return make(replace(recipe, methods=rows), data, output / name / "studies")
 
 
 def run_with_bar(experiment: Experiment, folder: Path, processes: int) -> None:

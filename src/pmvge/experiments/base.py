@@ -119,6 +119,13 @@ class Experiment(ABC):
     def check(self) -> None:  # noqa: B027  (most need no data)
         """Raise InputError if data are missing."""
 
+    def unavailable(self) -> dict[str, str]:
+        """Return the labels of methods that cannot run in this environment, with the reasons.
+
+        They are left out, unless they are asked for: then ``check`` raises.
+        """
+        return {}
+
     @abstractmethod
     def run(self, job: Job) -> Result:
         """Run one job and return its result."""

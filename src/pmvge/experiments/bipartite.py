@@ -19,7 +19,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from pmvge.datasets import FOLDS, Bipartite, load_bipartite
 from pmvge.experiments.base import Goal, Job, Result, Summary, Table
-from pmvge.experiments.bipartite_methods import Problem, make_predictor
+from pmvge.experiments.bipartite_methods import Problem, make_predictor, predictor_class
 from pmvge.experiments.comparison import Part, Score, SearchedOnce
 from pmvge.experiments.recipe import Entry, Recipe
 from pmvge.experiments.result_cache import digest
@@ -76,9 +76,16 @@ class BipartiteLinks(SearchedOnce):
         return _load(name, None if self.data is None else self.data / "bipartite")
 
     def check(self) -> None:
-        """Raise InputError if data are missing."""
+        """Raise InputError if data are missing, or what a method needs."""
+        for entry in self.entries:
+            predictor_class(entry.method).check()
         for name in self.settings["sets"]:
             self.load(name)
+
+    def unavailable(self) -> dict[str, str]:
+        """Return the labels of methods whose environment is not given, with the reasons."""
+        needs = {entry.label: predictor_class(entry.method).needs() for entry in self.entries}
+        return {label: reason for label, reason in needs.items() if reason}
 
     def data_digest(self) -> str:
         """Return a hash of all similarities and links."""

@@ -15,7 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from pmvge.errors import choose
+from pmvge.errors import InputError, choose
+from pmvge.experiments.bipartite_forest import (
+    check_interpreter,
+    forest_scores,
+    missing_interpreter,
+)
 from pmvge.experiments.recipe import model_settings
 from pmvge.graph import MultiViewGraph
 from pmvge.model import PMvGE
@@ -58,6 +63,17 @@ class Predictor(ABC):
     @abstractmethod
     def scores(self, problem: Problem, seed: int) -> Array:
         """Fit the method, and return scores (rows, columns) of the pairs to score."""
+
+    @classmethod
+    def needs(cls) -> str:
+        """Return what is missing to run the method and how to get it; "" if nothing is."""
+        return ""
+
+    @classmethod
+    def check(cls) -> None:
+        """Raise InputError if the method cannot run."""
+        if missing := cls.needs():
+            raise InputError(missing)
 
 
 class Degrees(Predictor):
@@ -141,6 +157,42 @@ class NeighbourhoodFactorization(Predictor):
         return np.asarray(weights @ factors / np.where(totals > 0, totals, 1))
 
 
+class Forest(Predictor):
+    """Extra-trees of bipartite_learn on both sides at once, in another environment.
+
+    Settings are parameters of the library. ``max_features`` is the share of the features of each
+    side that a split may choose from.
+    """
+
+    def scores(self, problem: Problem, seed: int) -> Array:
+        """Return the predicted weights."""
+        settings = dict(self.settings)
+        share = settings.pop("max_features", None)
+        return forest_scores(
+            problem.rows,
+            problem.columns,
+            problem.links,
+            problem.scored_rows,
+            problem.scored_columns,
+            {
+                **settings,
+                "max_row_features": share,
+                "max_col_features": share,
+                "random_state": seed,
+            },
+        )
+
+    @classmethod
+    def needs(cls) -> str:
+        """Return what to do if the interpreter is not given."""
+        return missing_interpreter()
+
+    @classmethod
+    def check(cls) -> None:
+        """Raise InputError if the interpreter is not given or cannot import the library."""
+        check_interpreter()
+
+
 class Ours(Predictor):
     """PMvGE; features of an entity are its similarities to the training entities."""
 
@@ -165,13 +217,19 @@ PREDICTORS: dict[str, type[Predictor]] = {
     "degrees": Degrees,
     "Kronecker ridge": KroneckerRidge,
     "NRLMF": NeighbourhoodFactorization,
+    "forest": Forest,
     "PMvGE": Ours,
 }
 
 
 def make_predictor(method: str, settings: Mapping[str, Any]) -> Predictor:
     """Return a method by name; raise ParameterError if the name is unknown."""
-    return PREDICTORS[choose("method", method, PREDICTORS)](**settings)
+    return predictor_class(method)(**settings)
+
+
+def predictor_class(method: str) -> type[Predictor]:
+    """Return the class of a method; raise ParameterError if the name is unknown."""
+    return PREDICTORS[choose("method", method, PREDICTORS)]
 
 
 def _eigen(S: Array) -> tuple[Array, Array]:

@@ -107,6 +107,16 @@ def test_rows_and_repetitions_may_be_chosen(folder):
         run(folder, "small", "--methods", "LLP")
 
 
+def test_methods_without_their_environment_are_left_out(folder, monkeypatch):
+    monkeypatch.setattr(Citation, "unavailable", lambda self: {"LPP": "it needs a thing"})
+    printed = run(folder, "small", "--repetitions", "1")
+    assert "small: LPP is left out: it needs a thing" in printed
+    jobs = folder / "results" / "small" / "jobs"
+    assert [path.name for path in jobs.iterdir()] == ["raw-words-0.json"]
+    assert "is left out" not in run(folder, "small", "--repetitions", "1", "--methods", "LPP")
+    assert len(list(jobs.iterdir())) == 2
+
+
 def test_all_writes_one_page_and_leaves_out_experiments_without_data(folder):
     printed = run(folder, "all")
     assert "lacking is left out" in printed
