@@ -97,3 +97,12 @@ def test_what_effects_cost():
     for problem, row in losses.items():
         found = rows_of(DOCS / "performance.md", "## What effects cost")[problem]
         assert found[:2] == [f"{row[kind]:.4f}".lstrip("0") for kind in ("none", "vector")]
+
+
+def test_families_with_the_exact_objective():
+    stored = json.loads((RESULTS / "exact_objective.json").read_text())
+    found = rows_of(DOCS / "adr" / "0021-a-logistic-family.md", "## Context")
+    for family in ("poisson", "bernoulli", "logistic"):
+        exact = [v for key, v in stored["exact"].items() if key.startswith(family)]
+        values = [*exact, stored["batches of 512"][f"{family}, 0.3"]]
+        assert found[family] == [f"{value:.1f}" for value in values]
