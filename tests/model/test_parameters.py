@@ -35,7 +35,7 @@ NAMES = {
         "euclidean",
         "hyperbolic",
     ],
-    "family": ["poisson", "bernoulli", "negative_binomial", "beta"],
+    "family": ["poisson", "bernoulli", "logistic", "negative_binomial", "beta"],
     "scheme": ["block", "paper"],
     "schedule": ["constant", "step", "cosine"],
     "precision": ["float32", "bfloat16"],
