@@ -152,6 +152,19 @@ def test_tables_and_goals(monkeypatch):
     assert list(made.chosen_settings(results)) == [j.row for j in results if j.row[0] == "r"][:8]
 
 
+def test_variants_are_no_rivals(monkeypatch):
+    """The best method makes the goals of another one fail, unless it is its variant."""
+    monkeypatch.setattr(bipartite, "_load", lambda name, folder: planted(seed=len(name)))
+    text = RECIPE.replace('ours = "ridge"', 'ours = "degrees"')
+    assert text != RECIPE
+    made = BipartiteLinks(parse("small", text), None, None)
+    results = {job: made.run(job) for job in made.jobs()}
+    assert not any(goal.met for goal in made.summarize(results).goals)
+    text = text.replace('ours = "degrees"', 'ours = "degrees"\nvariants = ["ridge"]')
+    made = BipartiteLinks(parse("small", text), None, None)
+    assert [goal.met for goal in made.summarize(results).goals][:3] == [True] * 3
+
+
 def test_missing_and_damaged_files(tmp_path):
     with pytest.raises(InputError, match=r"expected X1\.npy"):
         load_bipartite("davis", tmp_path)
