@@ -115,8 +115,10 @@ class ALS(Recommender):
     def fit(self, graph: MultiViewGraph, pair: Pair, seed: int) -> None:
         """Fit factors of both views."""
         als = import_module("implicit.cpu.als")
-        self._model = als.AlternatingLeastSquares(**self.settings, num_threads=1, random_state=seed)
         with threadpool_limits(1, user_api="blas"):  # implicit warns about more
+            self._model = als.AlternatingLeastSquares(
+                **self.settings, num_threads=1, random_state=seed
+            )
             self._model.fit(_matrix(graph, pair), show_progress=False)
 
     def queries(self, X: Features | None = None, links: sparse.csr_array | None = None) -> Array:
