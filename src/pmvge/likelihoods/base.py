@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from pmvge.errors import GraphError
 from pmvge.graph import Links, Pair
 from pmvge.likelihoods.alpha import LogAlpha, TrainedGraph, fit_log_alpha
 from pmvge.likelihoods.block_loss import Block, block_loss, constant_loss
@@ -172,15 +171,4 @@ class Family(nn.Module):
         """Return the exact log-likelihood of a view pair."""
         return pair_log_likelihood(
             self, pair, links, Y, Y_other, log_alpha, similarity, on_progress
-        )
-
-
-def check_ones(where: str, weights: Array) -> None:
-    """Raise GraphError if a weight is not 1; ``where`` begins the message."""
-    wrong = np.flatnonzero(weights != 1)
-    if len(wrong):
-        raise GraphError(
-            f"{where}: expected weights of 1, got {len(wrong):,} others, such as "
-            f"{weights[wrong[0]]:g}; set all weights to 1, or use family 'poisson' or, for "
-            "counts, 'negative_binomial'"
         )

@@ -17,10 +17,10 @@ from pmvge.likelihoods.alpha import (
     alphas_from_partitions,
     link_terms,
 )
-from pmvge.likelihoods.base import Family, check_ones
+from pmvge.likelihoods.binary import Binary
 from pmvge.likelihoods.block_loss import BLOCK_TOLERANCE, Block
 from pmvge.likelihoods.block_partition import log_block_partition
-from pmvge.likelihoods.terms import Array, PairTerms, no_cells, solve
+from pmvge.likelihoods.terms import PairTerms, no_cells, solve
 from pmvge.progress import OnProgress
 
 SMALL = -12.0  # eta below which log(1 - exp(-mu)) = eta - mu / 2 in float32 and float64
@@ -28,7 +28,7 @@ MOST = math.log(20.0)  # eta of a drawn link above which it counts as certain, i
 LARGE = 30.0  # eta above which exp(-mu) = 0; its derivative would be 0 times infinity
 
 
-class Bernoulli(Family):
+class Bernoulli(Binary):
     r"""Weights are 0 or 1, linked with probability :math:`1 - e^{-\mu}` (complementary log-log).
 
     .. math:: \mathrm{zero}(\eta) = -e^\eta, \qquad
@@ -56,14 +56,6 @@ class Bernoulli(Family):
     def expected(self, eta: torch.Tensor) -> torch.Tensor:
         """Return the probability of a link."""
         return -torch.expm1(-eta.exp())
-
-    def saturated(self, w: torch.Tensor, pair: Pair) -> torch.Tensor:
-        """Return 0: a link can have probability 1."""
-        return torch.zeros_like(w)
-
-    def check_weights(self, where: str, weights: Array) -> None:
-        """Raise GraphError if a weight is not 1."""
-        check_ones(where, weights)
 
     def sample(
         self, eta: NDArray[np.float64], pair: Pair, rng: np.random.Generator

@@ -14,12 +14,11 @@ from typing import Any
 import torch
 
 from pmvge.likelihoods.block_loss import BLOCK_TOLERANCE, Block
-from pmvge.likelihoods.block_partition import exp_block
+from pmvge.likelihoods.block_partition import ROWS, exp_block
 from pmvge.likelihoods.terms import solve
 from pmvge.sampling import LinkBatch
 
 SKETCH = 8  # every eighth row of a block gives the first guess of alpha
-ROWS = 128  # rows of a block that are added up at once; they stay in the cache
 STEP = 0.05  # of log alpha, for the curvature of the guess
 RANGE = 80.0  # bound of the log of mu / r at the largest similarity of a block
 

@@ -9,21 +9,20 @@ from scipy.special import expit
 from torch.nn import functional
 
 from pmvge.graph import Pair
-from pmvge.likelihoods.base import Family, check_ones
+from pmvge.likelihoods.binary import Binary
 from pmvge.likelihoods.block_logs import sum_of_logs
 from pmvge.likelihoods.block_loss import Block
-from pmvge.likelihoods.terms import Array
 
 
-class Logistic(Family):
+class Logistic(Binary):
     r"""Weights are 0 or 1, linked with probability :math:`\mu / (1 + \mu)`: the odds are mu.
 
     .. math:: \mathrm{zero}(\eta) = -\log(1 + e^\eta), \qquad
               \mathrm{at\_link}(1, \eta) - \mathrm{zero}(\eta) = \eta.
 
-    Where links are rare, it is about the Poisson and the Bernoulli family. A pair without a link
-    counts at most :math:`\eta`, not :math:`e^\eta`: where a link was expected and is not there,
-    its influence is bounded.
+    Where links are rare, it is about the Poisson and the Bernoulli family. Where a link
+    was expected and is not there, it costs about :math:`\eta`, not :math:`e^\eta`, so that the
+    influence of such a pair is bounded.
     """
 
     def zero(self, eta: torch.Tensor, pair: Pair) -> torch.Tensor:
@@ -41,14 +40,6 @@ class Logistic(Family):
     def expected(self, eta: torch.Tensor) -> torch.Tensor:
         """Return the probability of a link."""
         return torch.sigmoid(eta)
-
-    def saturated(self, w: torch.Tensor, pair: Pair) -> torch.Tensor:
-        """Return 0: a link can have probability 1."""
-        return torch.zeros_like(w)
-
-    def check_weights(self, where: str, weights: Array) -> None:
-        """Raise GraphError if a weight is not 1."""
-        check_ones(where, weights)
 
     def sample(
         self, eta: NDArray[np.float64], pair: Pair, rng: np.random.Generator
