@@ -318,3 +318,45 @@ def test_with_links_says_what_it_expects(links, says):
     graph = MultiViewGraph({"a": 3, "b": 2}, {("a", "b"): ([0], [0])})
     with pytest.raises(GraphError, match=says):
         graph.with_links(links)
+
+
+@pytest.mark.parametrize(
+    ("pair", "other", "says"),
+    [
+        (("zz", "b"), ("a", "b"), r"links \('zz', 'b'\): unknown view 'zz'"),
+        (("b", "a"), ("a", "b"), r"links \('b', 'a'\): expected 2 x 3 .*got 3 x 2"),
+        (("a", "a"), ("a", "c"), r"links \('a', 'a'\): expected 3 x 3 .*links within a view"),
+        (("a", "c"), ("a", "a"), r"links \('a', 'c'\): expected 3 x 3 .*between two views"),
+    ],
+)
+def test_with_links_refuses_links_of_another_pair(pair, other, says):
+    tables = {("a", "b"): ([0], [0]), ("a", "a"): ([0], [1]), ("a", "c"): ([0], [1])}
+    graph = MultiViewGraph({"a": 3, "b": 2, "c": 3}, tables)
+    with pytest.raises(GraphError, match=says):
+        graph.with_links({pair: graph.links[other]})
+    with pytest.raises(GraphError, match="are the same view pair"):
+        graph.with_links(
+            {("a", "b"): graph.links["a", "b"], ("b", "a"): graph.links["a", "b"].transposed()}
+        )
+
+
+def test_with_links_keeps_the_order_of_view_pairs():
+    graph = MultiViewGraph({"a": 3, "b": 2}, {("a", "b"): ([0], [0]), ("a", "a"): ([0], [1])})
+    turned = dict(reversed(graph.links.items()))
+    assert list(graph.with_links(turned).links) == list(turned) != list(graph.links)
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        {("a,b", "c"): ([0], [0]), ("a", "b,c"): ([0], [0])},
+        {("a,b", "c"): ([0], [0]), ("b,c", "a"): ([0], [0])},  # "a,b,c" is one of them backwards
+    ],
+)
+def test_view_pairs_with_the_same_text_are_refused(links):
+    """Results have the keys "view,view", in which a comma of a name could be taken for another."""
+    views = {"a,b": 2, "c": 2, "a": 2, "b,c": 2}
+    with pytest.raises(GraphError, match=r"view pairs \('a,b', 'c'\) and .*: rename a view"):
+        MultiViewGraph(views, links)
+    graph = MultiViewGraph(views, {("a,b", "c"): ([0], [0]), ("a", "a"): ([0], [1])})
+    assert [*graph.links] == [("a", "a"), ("a,b", "c")]

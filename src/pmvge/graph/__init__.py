@@ -10,16 +10,18 @@ from pmvge.graph.features import (
     row_shape,
 )
 from pmvge.graph.ids import (
+    FEW_IDS,
     Ids,
     as_ids,
     as_input_ids,
     check_ids,
     find_ids,
     known_positions,
+    require_known,
     sort_ids,
 )
 from pmvge.graph.link_tables import parse_links
-from pmvge.graph.links import Links, Pair, canonical, compact_weights, merge_links
+from pmvge.graph.links import Links, Pair, canonical, compact_weights, merge_links, pair_key
 from pmvge.graph.multi_view_graph import MultiViewGraph
 from pmvge.graph.rows import SparseRows, take
 from pmvge.graph.scaling import column_scaling, row_scaling, standard_scale
@@ -36,6 +38,7 @@ from pmvge.graph.weights import dominant_pair, effective_share, has_heavy_tail
 
 __all__ = [
     "CHUNK",
+    "FEW_IDS",
     "Features",
     "Ids",
     "Links",
@@ -67,7 +70,9 @@ __all__ = [
     "known_positions",
     "merge_links",
     "multi_step_weights",
+    "pair_key",
     "parse_links",
+    "require_known",
     "row_scaling",
     "row_shape",
     "sort_ids",

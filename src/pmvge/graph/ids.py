@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pmvge.errors import GraphError, InputError, NotInductive, short
 
 Ids = NDArray[Any]  # int64, or unicode strings
-FEW = 16  # ids that are looked up one by one
+FEW_IDS = 16  # ids that are looked up one by one
 _TOO_LARGE = "integer ids must fit in 64 signed bits"
 
 
@@ -91,7 +91,7 @@ def find_ids(ids: Ids, wanted: Ids, order: NDArray[np.int64] | None = None) -> N
     """
     if len(ids) == 0 or len(wanted) == 0 or ids.dtype.kind != wanted.dtype.kind:
         return np.full(len(wanted), -1, dtype=np.int64)
-    if order is None and len(wanted) <= FEW:  # comparing all ids takes less time than sorting them
+    if order is None and len(wanted) <= FEW_IDS:  # sorting takes longer than comparing all ids
         found = (np.flatnonzero(ids == one)[:1] for one in wanted)
         return np.array([at[0] if len(at) else -1 for at in found], dtype=np.int64)
     order = sort_ids(ids) if order is None else order
@@ -108,16 +108,17 @@ def as_input_ids(where: str, ids: Any) -> Ids:
         raise InputError(str(error)) from error
 
 
-def known_positions(
-    view: str, ids: Ids, wanted: Any, order: NDArray[np.int64] | None = None
-) -> NDArray[np.int64]:
+def known_positions(view: str, ids: Ids, wanted: Any) -> NDArray[np.int64]:
     """Return the positions of ``wanted`` (one id or several) in the training ids of a view.
 
-    ``order`` is that of :func:`find_ids`. Raise NotInductive if an id was not in training, and
-    InputError if ids are not valid.
+    Raise NotInductive if an id was not in training, and InputError if ids are not valid.
     """
     given = as_input_ids(f"view {view!r}: ids", wanted)
-    positions = find_ids(ids, given, order)
+    return require_known(view, given, find_ids(ids, given))
+
+
+def require_known(view: str, given: Ids, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the positions of given ids; raise NotInductive if one of them is -1."""
     if (positions < 0).any():
         unseen = given[positions < 0]
         raise NotInductive(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,14 @@ from scipy import sparse
 Pair = tuple[str, str]
 CHUNK = 1 << 20  # links read at once in a pass over all links
 SMALLEST_NORMAL = 1 << 52  # the bits of the smallest normal float64
+
+
+def pair_key(pair: Sequence[str]) -> str:
+    """Return a view pair as text, "users,films": the key of results by view pair.
+
+    It is unique in a graph: :func:`~pmvge.graph.check_pairs` refuses two pairs with the same text.
+    """
+    return ",".join(pair)
 
 
 @dataclass(frozen=True, eq=False)

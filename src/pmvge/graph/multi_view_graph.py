@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -192,6 +192,13 @@ class MultiViewGraph:
         features = self._views[view]
         return None if features is None else row_shape(features)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        # numpy would make an array of one object of it, which scikit-learn rejects without a hint.
+        raise GraphError(
+            "expected an array, got a MultiViewGraph; for scikit-learn's cross-validation pass "
+            "pmvge.tuning.LinkSamples(graph)"
+        )
+
     def __repr__(self) -> str:
         return "\n  ".join(self._describe())
 
@@ -225,19 +232,24 @@ class MultiViewGraph:
         """Return a graph of the same views with other links; their keys are its observed pairs.
 
         Tables are :class:`Links`, or what the constructor takes: a scipy sparse matrix, a dense
-        one, or ``(rows, cols, weights)``. Raise GraphError if they are not valid.
+        one, or ``(rows, cols, weights)``. The order of the view pairs is kept. Raise GraphError if
+        they are not valid, or if Links are not those of entities of these views.
         """
         if not isinstance(links, Mapping):
             raise GraphError(
                 f"with_links: expected {{(view, view): links}}, got {type(links).__name__}"
             )
-        if all(isinstance(table, Links) for table in links.values()):
-            return self._replaced(links=links)
+        check_pairs(links, self._sizes)
         parsed = {}
-        for a, b in check_pairs(links, self._sizes):
-            table, shape = links[a, b], (self._sizes[a], self._sizes[b])
+        for (a, b), table in links.items():
+            where, shape = f"links ({a!r}, {b!r})", (self._sizes[a], self._sizes[b])
             if not isinstance(table, Links):
-                table = parse_links(f"links ({a!r}, {b!r})", table, shape, a == b, None)
+                table = parse_links(where, table, shape, a == b, None)
+            elif (table.shape, table.within) != (shape, a == b):
+                raise GraphError(
+                    f"{where}: expected {_describe_ends(shape, a == b)}, got "
+                    f"{_describe_ends(table.shape, table.within)}"
+                )
             parsed[a, b] = table
         return self._replaced(links=parsed)
 
@@ -333,3 +345,8 @@ class MultiViewGraph:
         return from_networkx(
             network, view=view, features=features, id=id, weight=weight, pairs=pairs
         )
+
+
+def _describe_ends(shape: tuple[int, int], within: bool) -> str:
+    kind = "links within a view" if within else "links between two views"
+    return f"{shape[0]} x {shape[1]} {kind}"

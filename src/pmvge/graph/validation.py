@@ -9,7 +9,7 @@ import numpy as np
 
 from pmvge.errors import GraphError, choose
 from pmvge.graph.features import Features, check_features
-from pmvge.graph.links import Pair
+from pmvge.graph.links import Pair, pair_key
 
 
 def check_views(
@@ -42,11 +42,13 @@ def check_views(
 def check_pairs(links: Mapping[Pair, Any], sizes: Mapping[str, int]) -> list[Pair]:
     """Return the keys of a mapping from view pairs, unchanged, in canonical order.
 
-    Raise GraphError if a key is not a pair of known views, or if two keys name the same pair.
+    Raise GraphError if a key is not a pair of known views, if two keys name the same pair, or if
+    they have the same text in either order, as ("a,b", "c") and ("a", "b,c") do.
     """
     if not isinstance(links, Mapping):
         raise GraphError(f"links: expected {{(view, view): table}}, got {type(links).__name__}")
     seen: dict[Pair, Pair] = {}
+    texts: dict[str, Pair] = {}
     for key in links:
         if not (isinstance(key, tuple) and len(key) == 2):
             raise GraphError(f"links: expected keys (view, view), got {key!r}")
@@ -58,4 +60,11 @@ def check_pairs(links: Mapping[Pair, Any], sizes: Mapping[str, int]) -> list[Pai
                 f"links: {seen[unordered]!r} and {key!r} are the same view pair; give one table"
             )
         seen[unordered] = key
+        for text in {pair_key(key), pair_key(key[::-1])}:
+            if text in texts:
+                raise GraphError(
+                    f"links: the view pairs {texts[text]!r} and {key!r} are both called {text!r}: "
+                    "rename a view, without a comma"
+                )
+            texts[text] = key
     return [seen[unordered] for unordered in sorted(seen)]
