@@ -65,14 +65,17 @@ FILES = {
     "a quote without end": (HEAD + 'a,"1\nb,2\n', "(x.csv): cannot be read: .*unterminated quote"),
     "Latin letters": (
         HEAD.encode() + b"\xe9,1\n",
-        '(x.csv): cannot be read: .*not utf-8 encoded.*set encoding = "latin-1".*iconv',
+        '(x.csv): cannot be read: .*not utf-8 encoded.*set the encoding .*"cp1252".* iconv -f',
     ),
     "a Latin header": (b"film,\xe9t\xe9\na,1\n", "x.csv: cannot be read: .*utf-8"),
     "a name twice": (
         b"film,year,Film\na,1,2\n",
         "x.csv: the first line repeats the column name 'Film'",
     ),
-    "a column without name": (b"film,year,\na,1,2\n", "x.csv: column 3 has no name in the first"),
+    "a column without name": (
+        b"film,year,\na,1,2\n",
+        "x.csv: column 3 has 1 values, but no name .* starts with 'film'; name it, or .* a title",
+    ),
     "old line ends": (b"film,year\ra,1\r", "x.csv: the first line is not a CSV header"),
     "words as numbers": (HEAD + "a,1\nb,two\n", "column 'year': expected numbers, .* 1 .* 'two'"),
     "an empty id": (HEAD + "a,1\n,2\n", "(x.csv): id column 'film': 1 of 2 ids are empty"),
@@ -102,6 +105,8 @@ def test_the_error_for_a_missing_file_lists_the_files(folder, write) -> None:
     assert "none*.csv: no such file" in failure(folder, "none*.csv")
     (folder / "sub").mkdir()
     assert "sub: is a folder; name its files, such as sub/*.csv" in failure(folder, "sub")
+    for name, glob in ((".", "*.csv"), ("./", "*.csv"), ("/", "/*.csv"), ("..", "../*.csv")):
+        assert f"{name}: is a folder; name its files, such as {glob}" in failure(folder, name)
     for name in ("", "a**.csv", "a\0.csv"):
         assert "film" not in failure(folder, name) or "name of a file" in failure(folder, name)
 
@@ -167,6 +172,10 @@ def test_bad_queries_to_sqlite(folder, query, message) -> None:
 
 LINKS = {
     "words": ("1,a,one\n", "weight column 'times': expected numbers, but 1 are not, such as 'one'"),
+    "commas": (
+        '1,a,"1,5"\n',
+        "expected numbers, but 1 are not, such as '1,5' in row 1; if 1,5 means 1.5, set decimal",
+    ),
     "negative": ("1,a,1\n1,b,-2\n", "expected weights >= 0, but 1 are not, such as '-2'"),
     "infinite": ("1,a,inf\n", "expected finite weights, but 1 are not, such as 'inf'"),
     "no rows": ("", "links users,films .seen.csv.: the table has no rows"),
@@ -213,18 +222,19 @@ def test_a_file_without_a_header_is_refused(folder, write) -> None:
     )
 
 
-def test_mixed_line_endings(folder) -> None:
-    (folder / "both.csv").write_bytes(b"film,year\r\na,1\r\nb,2\nc,3\r\n")
-    message = failure(folder, films="both.csv")
-    assert "(both.csv): cannot be read: " in message
-    assert "check the quotes, the line endings (LF or CRLF, not both)" in message
+def test_mixed_line_endings_of_a_compressed_file(folder) -> None:
+    with gzip.open(folder / "both.csv.gz", "wb") as stream:
+        stream.write(b"film,year\r\na,1\r\nb,2\nc,3\r\n")
+    message = failure(folder, films="both.csv.gz")
+    assert "(both.csv.gz): cannot be read: " in message
+    assert "the quotes, the line endings (LF or CRLF, not both)" in message
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ('{"film": "a"}', r"view films \(x.csv\): no column 'year'"),
-        ("[1, 2]", "x.csv: cannot be read: .*expected records"),
+        ("[1, 2]", "x.csv: expected a list of objects, or one object per line, got other values"),
         ('{"film": "a", "year": 1}\n{"film": ', "x.csv: cannot be read: "),
         ("<html><body>films</body></html>", "x.csv: expected a CSV"),
     ],

@@ -265,12 +265,28 @@ def test_new_tables_are_written_as_those_of_the_training(tmp_path) -> None:
         folder=tmp_path,
     )
     graph = read_tables(project).graph
-    (tmp_path / "new.dat").write_bytes("9|?|é\n".encode("latin-1"))
-    ((ids, X),) = read_rows(graph.tables, "u", tmp_path / "new.dat")
-    assert (ids.tolist(), X.tolist()) == ([9], [[3, 1, 0, 1]])
+    for encoding in ("latin-1", "utf-8", "utf-8-sig"):
+        (tmp_path / "new.dat").write_bytes("9|?|é\n".encode(encoding))
+        ((ids, X),) = read_rows(graph.tables, "u", tmp_path / "new.dat")
+        assert (ids.tolist(), X.tolist()) == ([9], [[3, 1, 0, 1]])
     (tmp_path / "more.dat").write_text("2 7 5\n")
     assert pair_of(graph.tables, tmp_path / "more.dat") == ("u", "f")
     links, _ = read_links(graph.tables, graph.ids, ("u", "f"), tmp_path / "more.dat")
     assert (links.rows.tolist(), links.cols.tolist(), links.weights.tolist()) == ([1], [0], [5])
     labels = read_labels(graph.tables, graph.ids, "u", tmp_path / "u.dat", "column3")
     assert labels.tolist() == ["é", "b"]
+
+
+def test_vectors_of_another_length_name_the_table(tmp_path) -> None:
+    first = {"film": ["a", "b", "c"], "v": [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]}
+    seen = LinkTable({"user": [1, 2, 3], "film": ["a", "b", "c"]}, ("user", "film"))
+    views = {"film": ViewTable(first, "film", {"v": "vector"}), "user": None}
+    tables = graph_from_frames(views, {("user", "film"): seen}).tables
+    np.savez(tmp_path / "new.npz", film=np.array(["a", "b"]), v=np.ones((2, 3)))
+    message = r"view film \(new.npz\): column 'v': expected vectors of length 2, got one of 3"
+    with pytest.raises(TableError, match=message):
+        list(read_rows(tables, "film", "new.npz", folder=tmp_path))
+    film = ViewTable("new.npz", "film", {"v": "vector"})
+    later = Project({"film": film, "user": ViewTable()}, {("user", "film"): seen}, folder=tmp_path)
+    with pytest.raises(TableError, match=message):
+        read_tables(later, tables=tables)

@@ -148,6 +148,25 @@ def test_init_leaves_padding_that_distinguishes_ids(folder) -> None:
     assert not sketch_project(folder).project.views["films"].normalize_ids
 
 
+def test_ids_that_would_become_equal_are_named(folder) -> None:
+    frame = pd.DataFrame({"film_id": [*FILMS, "1"], "year": range(31)})
+    frame.to_csv(folder / "films.csv", index=False)
+    sketch = sketch_project(folder, {"seen.csv:film_id": "films"})
+    assert not sketch.project.views["films"].normalize_ids
+    (match,) = sketch.matches
+    assert match.startswith("seen.film_id matches films.film_id in 1 of 30 values: ")
+    assert "; 30 would match without leading zeros and blanks, but then '001' and '1' of " in match
+    assert "are the same id: write the ids in the same way in both" in match
+    with pytest.warns(DroppedRows) as caught:
+        graph_from_frames(
+            {"films": ViewTable(frame, "film_id", {}), "user": None},
+            {("user", "films"): pd.read_csv(folder / "seen.csv")},
+        )
+    (note,) = (str(warning.message) for warning in caught)
+    assert "116 of the unknown ids are ids of 'films' but for leading zeros" in note
+    assert note.endswith("'films' has both '001' and '1', so write the ids alike in all tables")
+
+
 def test_the_option_on_the_command_line(folder) -> None:
     arguments = [
         "fit", "--view", f"films={folder / 'films.csv'}:id=film_id:normalize_ids=true", "--links",

@@ -62,6 +62,28 @@ def test_bad_cells_are_missing_and_counted() -> None:
     assert "2 of 3 rows dropped: 2 with no weight" in notes
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_of_an_array_that_are_not_finite_are_missing(tmp_path, dtype) -> None:
+    x = np.array([[1, 2], [np.nan, 3], [3, 6], [5, np.inf]], dtype)
+    np.save(tmp_path / "x.npy", x)
+    links = LinkTable({"row": [0, 1, 2, 3], "f": [1, 1, 2, 2]}, ("row", "f"))
+
+    def read(on_error):
+        view = ViewTable(
+            "x.npy", "row number", {"vector": "vector"}, standardize=False, on_error=on_error
+        )
+        return read_tables(
+            Project({"u": view, "f": ViewTable()}, {("u", "f"): links}, folder=tmp_path)
+        )
+
+    tables = read("missing")
+    X = tables.graph.views["u"]
+    assert X.tolist() == [[1, 2, 0], [2, 4, 1], [3, 6, 0], [2, 4, 1]]  # as missing ones: the mean
+    assert tables.invalid == {"u": {"vector": 2}}
+    with pytest.raises(TableError, match=r"2 values .* \[nan, 3.0\] in row 2; .*on_error"):
+        read("stop")
+
+
 @pytest.mark.parametrize(
     ("users", "message"),
     [

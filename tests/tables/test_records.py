@@ -18,10 +18,12 @@ from pmvge.tables import (
     LinkTable,
     Source,
     graph_from_frames,
+    links_of_records,
+    read_first_links,
     rows_of,
     rows_of_records,
-    weights_of_records,
 )
+from pmvge.tables.project import AGGREGATES, TRANSFORMS
 from pmvge.tables.sources.connection import connect_to_memory
 
 PEOPLE = pd.DataFrame(
@@ -73,12 +75,39 @@ def test_other_columns_can_be_ignored(tables):
     np.testing.assert_array_equal(X, rows_of_records(tables, "people", [{"age": 3}])[1])
 
 
-def test_weights_are_transformed_as_in_training(tables):
-    weights = np.array([0.0, 1.0, 6.0])
-    for pair in (("people", "things"), ("things", "people")):
-        np.testing.assert_allclose(weights_of_records(tables, pair, weights), np.log([1, 2, 7]))
-    assert weights_of_records(tables, ("people", "people"), weights) is weights
-    assert weights_of_records(None, ("people", "things"), weights) is weights
+@pytest.mark.parametrize("transform", [None, *TRANSFORMS])
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+@pytest.mark.parametrize("weight", ["n", None])
+def test_links_of_records_are_those_of_a_table(weight, aggregate, transform):
+    links = LinkTable(
+        Source(frame=LIKES), ("person", "thing"), weight, aggregate, transform=transform
+    )
+    graph = graph_from_frames({"people": PEOPLE, "things": None}, {("people", "things"): links})
+    rows = [1, 0, 1, 1, 0, 1]
+    things = ["t1", "t2", "t2", "t1", "t1", "t1"]
+    weights = [2.5, 4.0, 3.0, 1.0, 0.5, 7.0] if weight else [1.0] * 6
+    new = np.array(["p8", "p9"])
+    table = pd.DataFrame({"person": new[rows], "thing": things, "n": weights})
+    pair = ("people", "things")
+    expected, _ = read_first_links(graph.tables, graph.ids, "people", new, pair, table)
+    for order in (pair, pair[::-1]):
+        found = links_of_records(
+            graph.tables, order, np.array(rows), np.array(things), np.array(weights)
+        )
+        assert found[0].tolist() == expected[0].tolist()
+        assert found[1].tolist() == expected[1].tolist()
+        np.testing.assert_allclose(found[2], expected[2], rtol=1e-12)
+
+
+def test_links_without_a_table_are_not_changed(tables):
+    links = (np.array([0, 0]), np.array([5, 5]), np.array([1.0, 2.0]))
+    assert links_of_records(tables, ("people", "people"), *links) == links
+    assert links_of_records(None, ("people", "things"), *links) == links
+
+
+def test_no_links(tables):
+    none = (np.empty(0, np.int64), np.empty(0, str), np.empty(0))
+    assert [len(part) for part in links_of_records(tables, ("people", "things"), *none)] == [0] * 3
 
 
 def test_records_of_many_threads_are_apart(tables):

@@ -9,7 +9,7 @@ import pytest
 from pmvge.errors import TableError
 from pmvge.tables import LinkTable, Project, Source, ViewTable, read_tables, rows_of
 from pmvge.tables.columns import casts
-from pmvge.tables.guessing import guess, profile
+from pmvge.tables.guessing import link_tables, profile
 from pmvge.tables.guessing.profile import Profile
 from pmvge.tables.sources.connection import connect, fetch_all, quote_ident
 from pmvge.tables.sources.staging import stage
@@ -102,13 +102,13 @@ def test_not_all_pairs_of_columns_are_compared(monkeypatch) -> None:
 
     columns = {**{f"c{i}": "VARCHAR" for i in range(MANY)}, "b": "VARCHAR", "a": "VARCHAR"}
     seen = dict.fromkeys(columns, Profile("word", 9, 9, 9, 0, None))
-    monkeypatch.setattr(guess, "profile_columns", lambda *_: seen)
-    monkeypatch.setattr(guess, "permutations", recording)
+    monkeypatch.setattr(link_tables, "profile_columns", lambda *_: seen)
+    monkeypatch.setattr(link_tables, "permutations", recording)
     views = {"a": ViewTable(), "b": ViewTable()}
-    table = guess.guess_links(None, ("a", "b"), LinkTable("l.csv"), views, {}, columns)
+    table = link_tables.guess_links(None, ("a", "b"), LinkTable("l.csv"), views, {}, columns)
     assert table.columns == ("a", "b")
     assert len(compared) <= 4
-    table = guess.guess_links(
+    table = link_tables.guess_links(
         None,
         ("x", "y"),
         LinkTable("l.csv"),

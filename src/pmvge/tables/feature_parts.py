@@ -9,15 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.tables.columns.encodings import (
-    Categories,
-    Category,
-    ColumnEncoding,
-    Numbers,
-    Scaling,
-    Words,
-)
-from pmvge.tables.saved_columns import SavedTables, saved_recipe
+from pmvge.tables.columns.category_encodings import Categories, Category
+from pmvge.tables.columns.encodings import ColumnEncoding
+from pmvge.tables.columns.number_encodings import Numbers, Scaling
+from pmvge.tables.columns.word_encodings import Words
+from pmvge.tables.saved_tables import SavedTables, saved_recipe
 
 EPOCH = datetime(1970, 1, 1)
 

@@ -13,8 +13,11 @@ from numpy.typing import NDArray
 
 from pmvge.errors import TableError, short, truncate
 from pmvge.graph import Ids
-from pmvge.tables.columns.casts import cast_id, check_column, normalize_id
+from pmvge.tables.columns.casts import check_column
+from pmvge.tables.columns.id_casts import cast_id, find_collision, normalize_id
+from pmvge.tables.columns.unreadable import advise, comma_fix, first_invalid
 from pmvge.tables.project import LinkTable
+from pmvge.tables.sources.amounts import cast_amount
 from pmvge.tables.sources.connection import (
     fetch_all,
     hex_name,
@@ -48,6 +51,8 @@ class JoinSummary:
     unknown_ids: Mapping[str, tuple[str, ...]]  # view -> a few ids that it does not have
     # view -> rows whose unknown id differs from an id of the view in type or padding only
     padded: Mapping[str, int] = field(default_factory=dict)
+    # view -> two of its ids that differ in padding only
+    collisions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         counts = ", ".join(
@@ -60,17 +65,22 @@ class JoinSummary:
         warning = "MOST ROWS DROPPED, " if n_dropped > self.rows / 2 else ""
         return (
             f"links {','.join(self.pair)}: {warning}{n_dropped:,} of {self.rows:,} rows dropped: "
-            f"{counts}" + (f" ({examples})" if examples else "") + describe_padding(self.padded)
+            f"{counts}" + (f" ({examples})" if examples else "") + self.padding()
         )
 
-
-def describe_padding(padded: Mapping[str, int]) -> str:
-    """Return what to do about ids that differ in type or padding only; "" if there are none."""
-    return "".join(
-        f"; {n:,} of the unknown ids are ids of {view!r} but for leading zeros, blanks or .0 "
-        f"around them: set normalize_ids = true in [views.{view}]"
-        for view, n in padded.items()
-    )
+    def padding(self) -> str:
+        """Return what to do about ids that differ in type or padding only; "" if there are none."""
+        parts = []
+        for view, n in self.padded.items():
+            fix = f"set normalize_ids = true in [views.{view}]"
+            if view in self.collisions:
+                one, other = map(short, self.collisions[view])
+                fix = f"{view!r} has both {one} and {other}, so write the ids alike in all tables"
+            parts.append(
+                f"; {n:,} of the unknown ids are ids of {view!r} but for leading zeros, blanks or "
+                f".0 around them: {fix}"
+            )
+        return "".join(parts)
 
 
 _DESCRIPTIONS = {
@@ -170,9 +180,9 @@ def _weight(
         return "1.0"
     name = quote_ident(table.weight)
     number = f"TRY_CAST({name} AS DOUBLE)"
+    if types[table.weight] == "VARCHAR":  # else DuckDB's CSV reader casts, and raises
+        number = f"coalesce(TRY_CAST(trim({name}) AS DOUBLE), {cast_amount(name)})"
     if table.on_error == "missing":
-        if types[table.weight] == "VARCHAR":  # else DuckDB's CSV reader casts, and raises
-            number = f"TRY_CAST(trim({name}) AS DOUBLE)"
         return f"CASE WHEN {number} >= 0 AND isfinite({number}) THEN {number} END"
     with table_errors(where):
         for condition, expected in (
@@ -180,13 +190,17 @@ def _weight(
             (f"{number} < 0", "weights >= 0"),
             (f"isinf({number})", "finite weights"),
         ):
-            query = f"SELECT count(*), min({name}) FROM {quote_ident(raw)} WHERE {condition}"
-            ((count, example),) = fetch_all(db, query)
+            query = f"SELECT count(*) FROM {quote_ident(raw)} WHERE {condition}"
+            ((count,),) = fetch_all(db, query)
             if count:
+                row, example, commas = first_invalid(db, raw, table.weight, condition)
+                drop = 'drop these rows with on_error = "missing"'
+                fix = advise(db, raw, table.weight, (count, example), expected, drop)
+                if commas:
+                    fix = f"{comma_fix(example)}, or {drop}"
                 raise TableError(
                     f"{where}: weight column {table.weight!r}: expected {expected}, but {count:,} "
-                    f"are not, such as {short(example)}; correct them, or drop these rows with "
-                    'on_error = "missing"'
+                    f"are not, such as {short(example)} in row {row:,}; {fix}"
                 )
     return f"CASE WHEN NOT isnan({number}) THEN {number} END"
 
@@ -214,7 +228,13 @@ def _summarize(
         unknown_ids[side.view] = tuple(sorted(ids)[:3])
         if rows and not side.normalize:
             padded[side.view] += _count_padded(db, side, column, position)
-    summary = JoinSummary((left.view, right.view), total, dropped, unknown_ids, +padded)
+    found = {
+        side.view: find_collision(db, side.name, "id", {"id": side.type})
+        for side in (left, right)
+        if padded[side.view]
+    }
+    collisions = {view: ids for view, ids in found.items() if ids is not None}
+    summary = JoinSummary((left.view, right.view), total, dropped, unknown_ids, +padded, collisions)
     if not kept:
         raise TableError(
             f"{where}: none of its {total:,} rows can be used: {_explain(db, summary, left, right)}"
@@ -250,4 +270,4 @@ def _explain(
             known = ", ".join(quote_literal(_one_line(row[0])) for row in fetch_all(db, query))
             unknown = ", ".join(map(quote_literal, summary.unknown_ids[side.view]))
             parts.append(f"view {side.view!r} has ids like {known}, the links have {unknown}")
-    return "; ".join(parts) + describe_padding(summary.padded)
+    return "; ".join(parts) + summary.padding()

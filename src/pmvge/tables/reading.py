@@ -19,7 +19,8 @@ from pmvge.tables.joining import JoinSummary, Triple, join_links, transform_weig
 from pmvge.tables.on_disk.feature_cache import make_spill_folder
 from pmvge.tables.project import LinkTable, Project, ViewTable
 from pmvge.tables.project_file import read_project
-from pmvge.tables.saved_columns import SavedTables, match_columns, saved_recipe, text_ids
+from pmvge.tables.saved_columns import match_columns
+from pmvge.tables.saved_tables import SavedTables, saved_recipe, text_ids
 from pmvge.tables.sources.connection import connect
 from pmvge.tables.sources.staging import raw_links_name, raw_view_name, stage
 from pmvge.tables.views import View, collect_ids, feature_caches, read_view, stage_view
@@ -43,6 +44,7 @@ class Tables:
     # With on_error = "missing": values that are not of their column's kind, and rows left out.
     invalid: Mapping[str, Mapping[str, int]]  # {view: {column: values}}
     left_out: Mapping[str, Mapping[str, int]]  # {view: {reason: rows}}
+    unshared: Mapping[str, tuple[str, ...]]  # {view: columns of texts without shared words}
     project: Project  # with guessed columns filled in
 
     def notes(self) -> list[str]:
@@ -59,6 +61,13 @@ class Tables:
         for view, reasons in self.left_out.items():
             counts = ", ".join(f"{n:,} with {reason}" for reason, n in reasons.items())
             messages.append(f"view {view}: rows left out: {counts}")
+        messages += [
+            f"view {view}: almost every word of {column!r} occurs in one row only: rows have no "
+            'words in common; set { kind = "text", ngrams = [2, 4] } for sequences of characters, '
+            "or leave the column out"
+            for view, texts in self.unshared.items()
+            for column in texts
+        ]
         return messages
 
 
@@ -216,6 +225,7 @@ def read_tables(
         {name: view.missing for name, view in read.items() if view.missing},
         {name: view.invalid for name, view in staged.items() if view.invalid},
         {name: view.left_out for name, view in staged.items() if view.left_out},
+        {name: view.unshared for name, view in read.items() if view.unshared},
         project,
     )
 

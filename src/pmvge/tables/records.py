@@ -1,4 +1,4 @@
-"""Rows and weights of links that are given as values, such as JSON, instead of a table."""
+"""Rows and links that are given as values, such as JSON, instead of a table."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from pmvge.errors import TableError, choose
 from pmvge.graph import Features, Ids, Pair
-from pmvge.tables.columns.encodings import Notes
+from pmvge.tables.columns.encoded import Notes
 from pmvge.tables.columns.recipe import Recipe
 from pmvge.tables.joining import transform_weights
-from pmvge.tables.new_tables import concatenate_rows, saved_view, select_rows
-from pmvge.tables.saved_columns import SavedTables
+from pmvge.tables.new_rows import concatenate_rows, select_rows
+from pmvge.tables.saved_tables import SavedTables, saved_view
 from pmvge.tables.sources.connection import connect_to_memory
 
 
@@ -68,14 +68,31 @@ def rows_of_records(
     return ids if known["id"] is None or known["id"] in frame else None, X
 
 
-def weights_of_records(
-    tables: SavedTables, pair: Pair, weights: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the weights of new links, transformed as those of the training link table were.
+def links_of_records(
+    tables: SavedTables,
+    pair: Pair,
+    rows: NDArray[np.int64],
+    ids: Ids,
+    weights: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], Ids, NDArray[np.float64]]:
+    """Return new links (row, id, weight) with weights that are made as in the training link table.
 
-    Without a link table of the view pair they are returned as they are.
+    Weights of the same row and id are combined first ("sum", "max", or "count", which counts the
+    links and not their weights), then transformed. Without a link table of the view pair the links
+    are returned as they are.
     """
     for entry in () if tables is None else tables["links"]:
         if tuple(entry["pair"]) in (pair, pair[::-1]):
-            return transform_weights(entry.get("transform"), weights)
-    return weights
+            break
+    else:
+        return rows, ids, weights
+    _, id_number = np.unique(ids, return_inverse=True)
+    keys = rows * (len(ids) + 1) + id_number
+    _, first, at = np.unique(keys, return_index=True, return_inverse=True)
+    if entry["aggregate"] == "max":
+        combined = np.zeros(len(first))
+        np.maximum.at(combined, at, weights)
+    else:
+        counted = None if entry["aggregate"] == "count" else weights
+        combined = np.bincount(at, counted, len(first)).astype(np.float64)
+    return rows[first], ids[first], transform_weights(entry.get("transform"), combined)

@@ -7,29 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from pmvge.errors import TableError
-from pmvge.tables.columns.recipe import Recipe, resolve_features
+from pmvge.tables.columns.recipe import resolve_features
 from pmvge.tables.project import Feature, LinkTable, Project, ViewTable
-from pmvge.tables.sources.dialect import DEFAULT, Dialect
-from pmvge.tables.sources.source import Source
-
-SavedTables = Mapping[str, Any] | None  # ``PMvGE.tables_``; None: not fitted to tables
-
-
-def saved_recipe(tables: SavedTables, view: str) -> Recipe | None:
-    """Return how the columns of a view were encoded in training; None without features."""
-    plain = None if tables is None else tables["views"][view]["recipe"]
-    return None if plain is None else Recipe.from_dict(plain)
-
-
-def feature_columns(tables: SavedTables, view: str) -> dict[str, str]:
-    """Return the feature columns of a view's table and their kinds; none without a table."""
-    recipe = saved_recipe(tables, view)
-    return {} if recipe is None else recipe.kinds
-
-
-def text_ids(tables: SavedTables, view: str) -> bool:
-    """Return whether the ids of a view were text in training: then 12 is the id '12'."""
-    return tables is not None and tables["views"][view].get("ids") == "text"
+from pmvge.tables.saved_tables import SavedTables, as_written, saved_recipe
 
 
 def match_columns(
@@ -111,13 +91,6 @@ def _unset(
         for key in keys
         if key in saved and getattr(table, key) == getattr(type(table), key)
     }
-
-
-def as_written(source: Source, saved: Mapping[str, Any]) -> Source:
-    """Return the source of a new table, written as the table in training was."""
-    if source.dialect != DEFAULT or "dialect" not in saved:
-        return source
-    return replace(source, dialect=Dialect.of(str(source), saved["dialect"]))
 
 
 def _listed(names: Iterable[str]) -> str:

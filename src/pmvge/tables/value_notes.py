@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pmvge.tables.columns.encodings import Notes
+from pmvge.tables.columns.encoded import Notes
 
 
 def describe_values(view: str, notes: Notes) -> list[str]:

@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from pmvge.errors import TableError, short
 from pmvge.graph import Features, Ids, Pair
-from pmvge.tables.columns.casts import cast_id, check_casts, check_column, id_type, select_typed
-from pmvge.tables.columns.encodings import Category, Notes
+from pmvge.tables.columns.casts import check_casts, check_column, select_typed
+from pmvge.tables.columns.category_encodings import Category
+from pmvge.tables.columns.encoded import Notes
 from pmvge.tables.columns.fitting import fit_recipe
+from pmvge.tables.columns.id_casts import cast_id, id_type
 from pmvge.tables.columns.recipe import Recipe, concatenate, encode_batches, resolve_features
 from pmvge.tables.joining import IdTable
 from pmvge.tables.on_disk.feature_cache import FeatureCache, missing_values
@@ -65,6 +67,7 @@ class View:
     labels: dict[str, NDArray[Any]]
     columns: dict[str, NDArray[Any]]  # other columns to show: names, numbers, categories, texts
     missing: dict[str, int]
+    unshared: tuple[str, ...]  # columns of texts in which rows have almost no words in common
     recipe: Recipe | None
 
 
@@ -88,16 +91,16 @@ def stage_view(
     column = check_column(where, str(table.id), types)
     features = resolve_features(where, table, types)
     kinds = {feature: features[feature].kind for feature in features}
-    invalid = {}
+    invalid: dict[str, int] = {}
     if table.on_error == "missing":
-        invalid = check_casts(db, where, raw, kinds, types, table.on_error)
+        invalid, kinds = check_casts(db, where, raw, kinds, types, table.on_error)
     if cache is not None and cache.cached is not None:  # only columns that may be labels
         kinds = {feature: kind for feature, kind in kinds.items() if kind == "category"}
     with table_errors(where):
         normalize = table.normalize_ids
         kind = "VARCHAR" if text_ids else id_type(db, [(raw, column, types)], normalize)
         if table.on_error == "stop":
-            check_casts(db, where, raw, kinds, types)
+            _, kinds = check_casts(db, where, raw, kinds, types)
         others = [f"{cast_id(column, types, kind, normalize)} AS id"]
         for label in dict.fromkeys((*table.labels, *_shown_columns(table, features, cache))):
             check_column(where, label, types)
@@ -215,15 +218,15 @@ def read_view(
             if column not in labels
         }
         if not table.features:
-            return View(ids, None, labels, columns, {}, None)
+            return View(ids, None, labels, columns, {}, (), None)
+        notes: Notes = Counter()
         if cache is not None and cache.cached is not None:
             recipe, X, missing = cache.cached
         else:
-            notes: Notes = Counter()
             recipe = saved or fit_recipe(
-                db, where, side.name, table, resolve_features(where, table, types)
+                db, where, side.name, table, resolve_features(where, table, types), notes
             )
-            parts = encode_batches(db, recipe, side.name, notes)
+            parts = encode_batches(db, where, recipe, side.name, notes)
             if cache is None or recipe.sparse:
                 X = concatenate(recipe, len(ids), parts)
             else:
@@ -237,7 +240,8 @@ def read_view(
                 labels.setdefault(column, _array(db, side.name, f"feature {column}"))
         columns |= _short_texts(db, side.name, recipe, cache)
     columns = {column: values for column, values in columns.items() if column not in labels}
-    return View(ids, X, labels, columns, missing, recipe)
+    unshared = tuple(column for column, kind in notes if kind == "unshared")
+    return View(ids, X, labels, columns, missing, unshared, recipe)
 
 
 def _shown_columns(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmvge.graph import Links, MultiViewGraph, dominant_pair, has_heavy_tail
+from pmvge.graph import Links, MultiViewGraph, dominant_pair, has_heavy_tail, pair_key
 from pmvge.tables.project import LinkTable, Project
 
 TOP = 100  # the heaviest of every TOP links
@@ -20,7 +20,7 @@ def weight_notes(project: Project, graph: MultiViewGraph, *, balanced: bool = Fa
     With ``balanced``, view pairs have weights already.
     """
     notes = [
-        _describe_tail(",".join(pair), project.links[pair], links)
+        _describe_tail(pair_key(pair), project.links[pair], links)
         for pair, links in graph.links.items()
         if pair in project.links and has_heavy_tail(links)
     ]
@@ -29,12 +29,12 @@ def weight_notes(project: Project, graph: MultiViewGraph, *, balanced: bool = Fa
         total = graph.total_weight
         share = graph.links[largest].total / total
         others = ", ".join(
-            f"{','.join(pair)} {links.total / total:.2%}"
+            f"{pair_key(pair)} {links.total / total:.2%}"
             for pair, links in graph.links.items()
             if pair != largest
         )
         notes.append(
-            f"links {','.join(largest)} have {share:.2%} of all weight (others: {others}), so "
+            f"links {pair_key(largest)} have {share:.2%} of all weight (others: {others}), so "
             'training hardly depends on the others; pair_weights = "balanced" in [model] lets them '
             "count more"
         )

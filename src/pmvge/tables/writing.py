@@ -8,7 +8,9 @@ from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from pmvge.tables.guessing.guess import MIN_NUMBERED, strip_number
+from pmvge.graph import pair_key
+from pmvge.tables.guessing.column_names import strip_number
+from pmvge.tables.guessing.feature_kinds import MIN_NUMBERED
 from pmvge.tables.project import Feature, LinkTable, Project, ViewTable
 from pmvge.tables.sources.source import Source, without_password
 
@@ -53,7 +55,7 @@ def project_text(
             features = fold_columns(view.features, (unused or {}).get(name, ()))
             lines += [f"[views.{_key(name)}.features]", *_feature_lines(features), ""]
     for pair, table in project.links.items():
-        lines += _comment(comments.get(",".join(pair)))
+        lines += _comment(comments.get(pair_key(pair)))
         lines += ["[[links]]", *_link_lines(pair, table)]
     return "\n".join(lines).rstrip() + "\n" + _TAIL
 

@@ -1,6 +1,7 @@
 """Ids of any type, and casts of feature columns."""
 
 import datetime
+import math
 import uuid
 
 import numpy as np
@@ -120,11 +121,25 @@ def test_text_ids_are_never_changed(keys) -> None:
     ("values", "kind", "message"),
     [
         (["1", "2", "x1"], "numeric", "expected numbers, but 1 values are .* such as 'x1'"),
-        (["1", "2,5", "3,5"], "numeric", "expected numbers, but 2 values .* such as '2,5'"),
-        (["2020-01-01", "2020-13-01", ""], "date", "expected dates, but 2 values"),
-        ([1, 2, 3], "date", "expected dates, but 3 values are something else, such as 1"),
-        ([1, 2, 3], "vector", "expected lists of numbers, .* such as 1"),
+        (
+            ["1", "2,5", "3,5"],
+            "numeric",
+            "expected numbers, but 2 values .* such as '2,5' in row 2; if 2,5 means 2.5, set "
+            'decimal = ","',
+        ),
+        (["1", "2,5", "x"], "numeric", ".*but 2 values .* such as '2,5' in row 2; correct them"),
+        (["2020-01-01", "2020-13-01", ""], "date", r"expected dates \(1975.*\), but 2 values"),
+        ([1, 2, 3], "date", r"expected dates .*, but 3 values are something else, such as 1"),
+        ([1, 2, 3], "vector", "expected lists of finite numbers, .* such as 1"),
         (["[1, 2]", "[1, 3", "[2, 3]"], "vector", r"expected lists of .* such as '\[1, 3'"),
+        (
+            [[1.0, 2.0], [1.0, math.nan], [3.0, math.inf]],
+            "vector",
+            r"expected lists of finite numbers, .* 2 values .* such as \[1.0, nan\] in row 2; "
+            'correct them, or set on_error = "missing"',
+        ),
+        ([[1.0, 2.0], [1.0, None], None], "vector", r".*such as \[1.0, None\] in row 2"),
+        ([[1.0, 2.0], None, [-math.inf, 1.0]], "vector", r".*such as \[-inf, 1.0\] in row 3"),
     ],
 )
 def test_values_of_another_kind_are_refused(values, kind, message) -> None:

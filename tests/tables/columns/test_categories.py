@@ -7,7 +7,7 @@ import pytest
 
 from pmvge.errors import TableError
 from pmvge.tables import Feature, LinkTable, Notes, ViewTable, graph_from_frames, read_rows
-from pmvge.tables.columns import encodings
+from pmvge.tables.columns.category_encodings import Categories
 from pmvge.tables.columns.fitting import fit_categories
 from pmvge.tables.columns.recipe import Recipe
 from pmvge.tables.columns.saved import read_recipe
@@ -86,7 +86,7 @@ def test_fitted_on_training_rows_saved_and_applied_to_new_ones() -> None:
 
 
 def test_damaged_descriptions_are_refused() -> None:
-    fitted = encodings.Categories(("g",), ("a",), False, False, "|")
+    fitted = Categories(("g",), ("a",), False, False, "|")
     plain = Recipe("id", (fitted,), False).to_dict()
     assert read_recipe("v", plain).encodings == (fitted,)
     for key, value in (("separator", ""), ("separator", 3), ("values", ["a", "a"]), ("rest", 1)):

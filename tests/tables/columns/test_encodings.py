@@ -13,13 +13,10 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from pmvge.errors import TableError
 from pmvge.tables.columns import encodings
-from pmvge.tables.columns.encodings import (
-    Category,
-    HashedWords,
-    Numbers,
-    Scaling,
-)
+from pmvge.tables.columns.category_encodings import Category
 from pmvge.tables.columns.fitting import fit_vector, fit_words
+from pmvge.tables.columns.number_encodings import Numbers, Scaling
+from pmvge.tables.columns.word_encodings import HashedWords
 
 TEXTS = [
     "The quick brown fox, the lazy dog",
@@ -161,9 +158,6 @@ def test_missing_vectors_get_the_mean_and_an_indicator() -> None:
     [
         ([[1.0, 2.0], [1.0]], "expected vectors of length 2, got one of 1"),
         ([[1.0, 2.0], []], "expected vectors of length 2, got one of 0"),
-        ([[1.0, None]], "expected finite numbers, but a vector has an element"),
-        ([[float("nan"), 1.0]], "expected finite numbers, but a vector has an element"),
-        ([[float("inf"), 1.0]], "expected finite numbers, but a vector has an element"),
     ],
 )
 def test_bad_vectors(values, message) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from pmvge.errors import TableError
 from pmvge.tables import LinkTable, Project, ViewTable, graph_from_frames, read_tables
-from pmvge.tables.guessing.guess import is_named_after
+from pmvge.tables.guessing.column_names import is_named_after
 from pmvge.tables.sources.connection import connect
 from pmvge.tables.sources.source import as_source
 
@@ -243,7 +243,9 @@ def test_lists_of_other_values_are_not_vectors() -> None:
     films = pd.DataFrame({"film_id": range(4), "x": ["[np.float64(0.4), 1]"] * 2 + ["[1, b]"] * 2})
     seen = pd.DataFrame({"user": range(4), "film_id": range(4)})
     views = {"films": ViewTable(films, "film_id", {"x": "vector"}), "user": None}
-    with pytest.raises(TableError, match=r"column 'x': expected lists of numbers, .* but 4 values"):
+    with pytest.raises(
+        TableError, match=r"column 'x': expected lists of finite numbers, .* but 4 values"
+    ):
         graph_from_frames(views, {("user", "films"): seen})
     assert graph_from_frames({**views, "films": films}, {("user", "films"): seen}).n_links == 4
 

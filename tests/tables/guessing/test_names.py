@@ -3,7 +3,7 @@
 import pytest
 
 from pmvge.tables import LinkTable, Project, ViewTable, read_tables
-from pmvge.tables.guessing.guess import singulars
+from pmvge.tables.guessing.column_names import singulars
 from pmvge.tables.guessing.names import guess_name
 from pmvge.tables.guessing.profile import Profile
 

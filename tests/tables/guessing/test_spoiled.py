@@ -286,7 +286,7 @@ def semicolons(data: Data) -> None:
 def latin_1_tabs(data: Data) -> None:
     data.users["city"] = [["Zürich", "Orléans", "Graz"][n % 3] for n in range(len(data.users))]
     data.delimiter, data.ending, data.encoding = "\t", ".dat", "latin-1"
-    data.says = ("latin-1",)
+    data.says = ("cp1252",)
 
 
 def useless_columns(data: Data) -> None:

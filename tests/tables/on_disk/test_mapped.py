@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import threading
 import warnings
 from collections import namedtuple
 from pathlib import Path
@@ -292,7 +293,7 @@ def test_a_disk_that_becomes_full(tmp_path, before) -> None:
     if before:
         written(path)
     found = names(tmp_path)
-    (tmp_path / f".X.npy.{os.getpid()}.partial").symlink_to("/dev/full")
+    (tmp_path / f".X.npy.{os.getpid()}.{threading.get_native_id()}.partial").symlink_to("/dev/full")
     with pytest.raises(
         StorageError, match=r"^.*X.npy: no space .*: 96 bytes are needed, [\d,]+ ar"
     ):

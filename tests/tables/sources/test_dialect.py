@@ -33,6 +33,10 @@ from pmvge.tables.sources.formats import declared_types
         ({"header": False}, b"1\ta\n2\tb\n", {"sep": "\t", "header": None}),
         ({"header": ("id", "name")}, b"1|a\n2|\n", {"sep": "|", "names": ["id", "name"]}),
         ({"encoding": "latin-1"}, "id;n\n1;Caf\u00e9\n".encode("latin-1"), {"sep": ";"}),
+        ({"encoding": "cp1252"}, "id;n\n1;\u201c5 \u20ac\u201d\n".encode("cp1252"), {"sep": ";"}),
+        ({"encoding": "gbk"}, "编号,片名\n1,流浪地球\n".encode("gbk"), {"sep": ","}),
+        ({"encoding": "shift_jis"}, "id,n\n1,ソ能表\n".encode("shift_jis"), {"sep": ","}),
+        ({"encoding": "utf-16-le"}, "id,n\n1,日\n".encode("utf-16-le"), {"sep": ","}),
         ({"header": False}, b"1::a::x\n2::b::y\n", {"sep": "::", "header": None}),
         ({"delimiter": " ", "header": False}, b"1 2\n3 4\n", {"sep": " ", "header": None}),
         ({"na_values": ("unknown", "-")}, b"id,x\n1,unknown\n-,2\n", {"na_values": ["-"]}),
@@ -83,7 +87,9 @@ def test_missing_values_of_other_sources(tmp_path, rows) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"encoding": "utf-7"}, "unknown encoding 'utf-7': expected one of 'utf-8', 'latin-1'"),
+        ({"encoding": "utf-99"}, "unknown encoding 'utf-99': expected the name of .* \"cp1252\""),
+        ({"encoding": "base64"}, "unknown encoding 'base64'"),
+        ({"encoding": 8}, "unknown encoding 8"),
         ({"decimal": ";"}, "unknown decimal ';'"),
         ({"delimiter": "12345"}, "delimiter: expected one to four characters, got '12345'"),
         ({"header": ["a", "A"]}, "header: expected true, false or a list of distinct column names"),
@@ -95,6 +101,22 @@ def test_missing_values_of_other_sources(tmp_path, rows) -> None:
 def test_invalid_options_are_errors(options, message) -> None:
     with pytest.raises(TableError, match=f"^here: {message}"):
         Dialect.of("here", options)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [("UTF8", "utf-8"), ("Windows-1252", "cp1252"), ("ISO-8859-1", "latin-1"), ("GBK", "gbk")],
+)
+def test_encodings_have_one_name(given, name) -> None:
+    assert Dialect.of("films.csv", {"encoding": given}).encoding == name
+
+
+def test_a_wrong_encoding_says_what_to_do(write, rows) -> None:
+    write("t.csv", "id,n\n1,流浪地球\n2,“5 €”\n".encode("gb18030"))
+    fixes = r'set the encoding of .* encoding = "cp1252".* iconv -f CP1252 -t UTF-8 OLD > NEW'
+    for encoding in ("ascii", "shift_jis"):
+        with pytest.raises(TableError, match=rf"t.csv: .*{fixes}"):
+            rows(Source("t.csv", dialect=Dialect(encoding=encoding)))
 
 
 def test_a_recbole_header_gives_names_and_types(write, rows, tmp_path) -> None:
@@ -135,3 +157,21 @@ def test_dialects_are_written_to_projects_and_saved_with_graphs(tmp_path, write,
 def test_duckdb_shows_no_progress_bar(tmp_path) -> None:
     with connect(tmp_path) as db:
         assert fetch_all(db, "SELECT current_setting('enable_progress_bar')") == [(False,)]
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "gb18030", "cp932", "cp1251", "ascii"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["no mark", "mark"])
+def test_utf_8_overrules_the_encoding(write, rows, encoding, mark) -> None:
+    text = mark + "id,n\n" + "1,a\n" * 300_000 + "2,流浪地球\n3,Été\n"
+    write("t.csv", text.encode())
+    assert rows(Source("t.csv", dialect=Dialect(encoding=encoding)))[1][-2:] == [
+        ("2", "流浪地球"),
+        ("3", "Été"),
+    ]
+
+
+def test_a_single_letter_in_utf_8(write, rows) -> None:
+    write("t.csv", "id,n\n1,Café\n".encode())
+    assert rows(Source("t.csv", dialect=Dialect(encoding="cp1252")))[1] == [("1", "Café")]
+    write("t.csv", "id,sex\n1,女\n".encode("gbk"))  # the bytes are valid UTF-8, too
+    assert rows(Source("t.csv", dialect=Dialect(encoding="gbk")))[1] == [("1", "女")]

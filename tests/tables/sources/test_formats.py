@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import ipc
+from pyarrow import parquet as pq
 from scipy import sparse
 
 from pmvge.errors import TableError
@@ -52,6 +53,23 @@ def test_a_late_json_value_of_another_type_is_found(write, rows) -> None:
     assert found[59_999:] == [("59999", None), ("x", 1)]
 
 
+@pytest.mark.parametrize("orient", ["columns", "index", "split", "table", "values", "named"])
+def test_json_of_another_shape_says_what_is_expected(write, rows, orient) -> None:
+    frame = pd.DataFrame({"id": [1, 2], "x": ["a", "b"]})
+    text = f'{{"films": {frame.to_json(orient="records")}}}'
+    if orient != "named":
+        text = frame.to_json(orient=orient)
+    message = refused(rows, write("t.json", text))
+    assert message.startswith("t.json: ")
+    assert "expected a list of objects, or one object per line" in message
+    assert "with pandas, write to_json(orient='records')" in message
+
+
+def test_a_json_file_may_have_one_row_of_lists(write, rows) -> None:
+    assert rows(write("t.json", '{"v": [1, 2]}'))[1] == [([1, 2],)]
+    assert rows(write("t.json", '{"id": 7, "about": {"x": 1}}'))[1] == [(7, {"x": 1})]
+
+
 def test_json_lists_byte_order_marks_and_globs(write, rows) -> None:
     write("a1.json", '[{"a": 1, "b": "x"},\n {"a": 2}]')
     write("a2.json", '\ufeff{"a": 3, "c": {"d": 1}}\n')
@@ -70,6 +88,18 @@ def test_a_byte_order_mark_overrules_the_encoding(write, rows) -> None:
     assert list(types) == ["id", "a\nb"]
     assert found == wanted
     assert rows(write("u.csv", text.encode("utf-8-sig")))[1] == wanted
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_byte_order_mark(write, rows, codec) -> None:
+    types, found = rows(write("t.csv", "id;n\n1;é\n2;日本\n".encode(codec)))
+    assert (list(types), found) == (["id", "n"], [("1", "é"), ("2", "日本")])
+    blanks = "id;n\n1;5\u00a0€\n2;山田\u3000花子\n"  # not printable, for str.isprintable
+    assert rows(write("b.csv", blanks.encode(codec)))[1] == [
+        ("1", "5\u00a0€"),
+        ("2", "山田\u3000花子"),
+    ]
+    assert "got another format" in refused(rows, write("u.bin", "id\0n\n".encode(codec)))
 
 
 def test_utf_16_and_utf_8_in_one_glob(write, rows) -> None:
@@ -101,6 +131,68 @@ def test_damaged_zstd_files(write, rows, tmp_path) -> None:
 
 
 # -- Arrow -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("write_file", ["parquet", "arrow", "frame", "parts"])
+def test_an_unnamed_index_of_pandas_is_no_column(rows, tmp_path, write_file) -> None:
+    frame = pd.DataFrame({"user": [1, 2, 3], "film": ["a", "b", "c"]})
+    frame.index = pd.MultiIndex.from_tuples([(5, 6), (1, 2), (9, 7)])
+    table = pa.Table.from_pandas(frame)
+    assert table.column_names[2:] == ["__index_level_0__", "__index_level_1__"]
+    source = {"parquet": "t.parquet", "arrow": "t.arrow", "frame": table, "parts": "t*.arrow"}
+    frame.to_parquet(tmp_path / "t.parquet")
+    for name in ("t.arrow", "t2.arrow"):
+        with ipc.new_file(str(tmp_path / name), table.schema) as file:
+            file.write_table(table)
+    types, found = rows(source[write_file])
+    assert types == {"user": "BIGINT", "film": "VARCHAR"}
+    assert found == [(1, "a"), (2, "b"), (3, "c")] * (1 + (write_file == "parts"))
+
+
+def test_a_named_index_of_pandas_is_a_column(rows, tmp_path) -> None:
+    frame = pd.DataFrame({"n": [1, 2]}, index=pd.Index(["a", "b"], name="id"))
+    frame.to_parquet(tmp_path / "t.parquet")
+    assert rows("t.parquet")[1] == [(1, "a"), (2, "b")]
+
+
+@pytest.mark.parametrize("start", [1, 0])
+def test_a_named_range_index_of_pandas_is_a_column(rows, tmp_path, start) -> None:
+    index = pd.RangeIndex(start, start + 6, 2, name="film id")  # written as metadata only
+    frame = pd.DataFrame({"n": ["a", "b", "c"]}, index=index)
+    table = pa.Table.from_pandas(frame)
+    assert table.column_names == ["n"]
+    wanted = [("a", start), ("b", start + 2), ("c", start + 4)]
+    frame.to_parquet(tmp_path / "t1.parquet")
+    with ipc.new_file(str(tmp_path / "t1.arrow"), table.schema) as file:
+        file.write_table(table)
+    for source in ("t1.parquet", "t1.arrow", table, frame):
+        types, found = rows(source)
+        assert types == {"n": "VARCHAR", "film id": "BIGINT"}
+        assert found == wanted
+    frame.reset_index().to_parquet(tmp_path / "t2.parquet")
+    assert rows("t*.parquet")[1] == wanted * 2
+    assert rows(table.slice(1))[1] == [("b",), ("c",)]  # the metadata are of other rows
+    frame.rename_axis(None).to_parquet(tmp_path / "u.parquet")
+    assert rows("u.parquet")[1] == [("a",), ("b",), ("c",)]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        '{"name": "id", "start": 0, "stop": 1e3, "step": 1}',
+        f'{{"name": "id", "start": 0, "stop": {10**30}, "step": 1}}',
+        f'{{"name": "id", "start": {10**30}, "stop": {10**30 + 2}, "step": 1}}',
+        '{"name": "id", "start": 0, "stop": 2, "step": 0}',
+        "[" * 100_000,
+    ],
+    ids=["no integer", "overflow", "above 64 bits", "no step", "nested"],
+)
+def test_a_damaged_range_index_is_no_column(rows, tmp_path, index) -> None:
+    table = pa.table({"n": ["a", "b"]})
+    table = table.replace_schema_metadata({"pandas": f'{{"index_columns": [{index}]}}'})
+    pq.write_table(table, tmp_path / "t.parquet")
+    for source in (table, "t.parquet"):
+        assert rows(source)[1] == [("a",), ("b",)]
 
 
 @pytest.mark.parametrize("kind", [ipc.new_file, ipc.new_stream])
@@ -186,10 +278,24 @@ def test_sheets_are_named_like_tables(rows, workbook) -> None:
     )
 
 
+def test_empty_columns_without_a_name_are_left_out(rows, workbook, write) -> None:
+    cells = [["film id", None, "title", " "], [1, None, "a", " "], [2, "", None, None]]
+    types, found = rows(workbook("t.xlsx", {"a": cells}))
+    assert (list(types), found) == (["film id", "title"], [(1, "a"), (2, None)])
+    assert rows(write("t.csv", "film id,,title, \n1,,a, \n2,,,\n"))[1] == [("1", "a"), ("2", None)]
+    assert list(rows(write("u.csv", ",id,\n0,a,\n"))[0]) == ["index", "id"]
+    names, values = [f"w{k}" for k in range(300)], ["1"] * 300
+    wide = write("w.csv", ",".join([*names, ""]) + "\n" + ",".join([*values, ""]) + "\n")
+    assert list(rows(wide)[0]) == names
+
+
 def test_bad_sheets(rows, workbook, write) -> None:
-    assert "t.xlsx: column 2 has no name" in refused(
+    assert "t.xlsx: column 2 has 1 values, but no name in the first line" in refused(
         rows, workbook("t.xlsx", {"a": [["id", None, "x"], [1, 2, 3]]})
     )
+    message = refused(rows, workbook("t.xlsx", {"a": [["Films", None], ["id", "x"], [1, 2]]}))
+    assert "no name in the first line, which starts with 'Films'; name it, or if " in message
+    assert "is a title, delete the lines above the names of the columns" in message
     assert "repeats the column name 'id'" in refused(
         rows, workbook("t.xlsx", {"a": [["id", "id"], [1, 2]]})
     )
@@ -250,7 +356,11 @@ def test_a_sparse_matrix(rows, tmp_path, monkeypatch) -> None:
 
 def test_bad_arrays(rows, tmp_path, write) -> None:
     np.save(tmp_path / "t.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    assert "t.npy: cannot be read: Array can't be memory-mapped: Python objects" in refused(
+    np.savez(tmp_path / "t.npz", x=np.array([{"a": 1}], dtype=object))
+    assert "t.npz: expected an array of numbers or texts, got Python objects" in refused(
+        rows, "t.npz"
+    )
+    assert "t.npy: expected an array of numbers or texts, got Python objects; convert " in refused(
         rows, "t.npy"
     )
     np.savez(tmp_path / "t.npz", a=[1, 2], b=[1, 2, 3])

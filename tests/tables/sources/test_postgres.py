@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from pmvge import Embeddings
 from pmvge.cli.app import app
 from pmvge.errors import TableError
-from pmvge.tables import LinkTable, Project, Source, ViewTable, project_text
+from pmvge.tables import LinkTable, Project, Source, ViewTable, project_text, read_tables
 from pmvge.tables.on_disk.feature_cache import FeatureCache
 from pmvge.tables.sources.databases import table_names
 from pmvge.tables.sources.source import as_source, without_password
@@ -170,7 +170,38 @@ class TestServer:
         )
         types, found = rows(Source(database=shop[0], query=query))
         assert list(types) == ["v", "d", "b", "n", "c:d"]
-        assert found == [("[1,2.5]", "2020-01-02", "true", None, "a:b")]
+        assert found == [([1, 2.5], "2020-01-02", "true", None, "a:b")]
+
+    def test_arrays_are_lists(self, shop, rows):
+        first = (
+            "ARRAY['a|b', 'c \"d\"', NULL] AS t, ARRAY[3, 4]::int2[] AS i, "
+            "ARRAY['NaN', 1.5]::numeric[] AS x, ARRAY[ARRAY[1, 2], ARRAY[3, 4]]::float4[] AS m, "
+            "ARRAY[true] AS b, ARRAY[DATE '2020-01-02'] AS d"
+        )
+        query = f"SELECT {first} UNION ALL SELECT '{{}}', NULL, '{{}}', NULL, NULL, NULL"
+        types, found = rows(Source(database=shop[0], query=query))
+        assert types == {
+            "t": "VARCHAR[]", "i": "BIGINT[]", "x": "DOUBLE[]", "m": "DOUBLE[]",
+            "b": "VARCHAR[]", "d": "VARCHAR[]",
+        }  # fmt: skip
+        (t, i, x, m, b, d), second = found
+        assert (t, i, m) == (["a|b", 'c "d"', None], [3, 4], [1, 2, 3, 4])
+        assert np.isnan(x[0])
+        assert (x[1], b, d) == (1.5, ["true"], ["2020-01-02"])
+        assert second == ([], None, [], None, None, None)
+
+    def test_text_arrays_are_several_categories(self, shop, tmp_path):
+        with connect(shop[0]) as db:
+            db.run("CREATE TABLE old.tagged (film_id int PRIMARY KEY, tags text[])")
+            for k in range(30):
+                tags = [["drama", "war"], ["comedy"], ["war", "comedy"]][k % 3]
+                db.run("INSERT INTO old.tagged VALUES (:k, :tags)", k=7 * (k + 1), tags=tags)
+        tagged = ViewTable(f"{shop[0]}:old.tagged", "film_id")
+        seen = LinkTable(f"{shop[0]}:ratings", ("user_id", "film_id"))
+        project = Project({"films": tagged, "users": ViewTable()}, {("users", "films"): seen})
+        recipe = read_tables(project).graph.tables["views"]["films"]["recipe"]
+        (tags,) = recipe["blocks"]
+        assert (tags["block"], tags["values"]) == ("categories", ["comedy", "drama", "war"])
 
     @pytest.mark.parametrize(
         ("query", "message"),

@@ -1,30 +1,27 @@
-"""SQL casts of id and feature columns, and checks of their values.
+"""SQL casts of feature columns, and checks of their values.
 
-Ids are integers if all of them are written as integers, else text. Numbers become DOUBLE, dates
-days since 1970, categories and texts VARCHAR (lists of categories VARCHAR[]), and vectors lists of
-DOUBLE (FLOAT lists stay FLOAT).
+Numbers become DOUBLE, dates days since 1970, categories and texts VARCHAR (lists of categories
+VARCHAR[]), and vectors lists of DOUBLE (FLOAT lists stay FLOAT).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 
 import duckdb
 
 from pmvge.errors import TableError, short
+from pmvge.tables.columns.id_casts import FRACTIONAL, INTEGERS, cast_id
+from pmvge.tables.columns.unreadable import advise, comma_fix, first_invalid
+from pmvge.tables.sources.amounts import cast_amount
 from pmvge.tables.sources.connection import fetch_all, quote_ident, table_errors
 
-_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
-_FRACTIONAL = ("FLOAT", "DOUBLE", "DECIMAL")
-_MAX_EXACT = 2**53  # a double represents every integer up to here
+AMOUNT = "amount"  # a numeric column with values such as $5, which take long to plan and to cast
 PART = 200  # columns per statement: planning time grows faster than linearly in the columns
 MAX_COLUMNS = 512  # up to here, one slow statement is faster than copying all rows
-_PADDED_NUMBER = re.compile(r"\d+(\.0+)?", re.ASCII)
-_PLAIN_INTEGER = r"-?[1-9]\d*|0"
-_INTEGER_LIKE = r"-?\d+(\.0+)?"  # such as 7.0, which other tools write for 7
 CASTS = {
     "numeric": "coalesce(TRY_CAST({0} AS DOUBLE), "
     "CASE lower(CAST({0} AS VARCHAR)) WHEN 'true' THEN 1 WHEN 'false' THEN 0 END)",
@@ -47,9 +44,11 @@ NULL_TYPES = {  # of the columns that these casts return
 _INSERT_COMMAS = "'[' || regexp_replace(trim(trim({0}, '[]')), '\\s+', ', ', 'g') || ']'"
 _EXPECTED = {
     "numeric": "numbers",
+    AMOUNT: "numbers",
     "date": "dates",
-    "vector": "lists of numbers, such as [0.5, 1.0]",
+    "vector": "lists of finite numbers, such as [0.5, 1.0]",
 }
+_EXAMPLES = {"dates": " (1975-02-01, 1975-02-01 13:45:00, 01.02.1975 or 01-Feb-1975)"}
 
 
 def check_column(where: str, column: str, columns: Collection[str]) -> str:
@@ -70,17 +69,16 @@ def cast(column: str, kind: str, types: Mapping[str, str]) -> str:
         return f"array_to_string({name}, ' ')"
     if kind == "categories" and types[column].endswith("]"):
         return f"CAST({name} AS VARCHAR[])"
-    if kind == "category" and types[column].startswith(_FRACTIONAL):  # 1.0 in pandas is 1 in CSV
+    if kind == "category" and types[column].startswith(FRACTIONAL):  # 1.0 in pandas is 1 in CSV
         return cast_id(column, types, "VARCHAR")
-    if kind == "numeric" and types[column] in _INTEGERS:
+    if kind == "numeric" and types[column] in INTEGERS:
         return name  # narrower than DOUBLE; the encoding casts it
     if kind == "date" and types[column] in ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"):
         return f"epoch({name}) / 86400"
-    if kind == "vector" and re.fullmatch(r"FLOAT\[\d*\]", types[column]):
-        # Half the memory of DOUBLE.
-        return f"CAST({name} AS FLOAT[])"
     expression = _try_cast(column, kind, types)
-    if kind == "numeric":
+    if kind == "vector" and re.fullmatch(r"FLOAT\[\d*\]", types[column]):
+        expression = f"CAST({name} AS FLOAT[])"  # half the memory of DOUBLE
+    if kind in ("numeric", AMOUNT):
         return f"CASE WHEN isfinite({expression}) THEN {expression} END"
     if kind == "vector":
         return f"CASE WHEN NOT ({is_invalid(column, kind, types)}) THEN {expression} END"
@@ -90,18 +88,26 @@ def cast(column: str, kind: str, types: Mapping[str, str]) -> str:
 def _try_cast(column: str, kind: str, types: Mapping[str, str]) -> str:
     """Return the SQL of a cast that is NULL where a value cannot be cast."""
     name = quote_ident(column)
+    if kind == AMOUNT:
+        return f"coalesce({_try_cast(column, 'numeric', types)}, {cast_amount(name)})"
     if kind == "vector" and types[column] == "VARCHAR":
         blanks = f"{name} LIKE '[%' AND NOT contains({name}, ',')"
         name = f"CASE WHEN {blanks} THEN {_INSERT_COMMAS.format(name)} ELSE {name} END"
     return CASTS[kind].format(name)
 
 
-def is_invalid(column: str, kind: str, types: Mapping[str, str]) -> str:
-    """Return the SQL condition that a value is not NULL and not of the column's kind."""
+def is_invalid(column: str, kind: str, types: Mapping[str, str], *, finite: bool = True) -> str:
+    """Return the SQL condition that a value is not NULL and not of the column's kind.
+
+    With ``finite`` a vector that has an element NaN or infinity is invalid, too.
+    """
     expression = _try_cast(column, kind, types)
     invalid = f"{expression} IS NULL"
     if kind == "vector":  # elements must not be NULL either
         invalid += f" OR len({expression}) > list_aggregate({expression}, 'count')"
+        if finite:  # NaN is the largest number
+            for extreme in ("min", "max"):
+                invalid += f" OR NOT isfinite(list_aggregate({expression}, '{extreme}'))"
     return f"{quote_ident(column)} IS NOT NULL AND ({invalid})"
 
 
@@ -112,39 +118,62 @@ def check_casts(
     kinds: Mapping[str, str],
     types: Mapping[str, str],
     on_error: str = "stop",
-) -> dict[str, int]:
+    remedy: str | None = None,
+) -> tuple[dict[str, int], dict[str, str]]:
     """Return the number of values of each column that are not of its kind, where there are any.
 
-    Raise TableError if there are any and ``on_error`` is "stop".
+    Also return the kinds to cast the columns to: numeric columns with amounts are of kind AMOUNT.
+    Raise TableError if there are such values and ``on_error`` is "stop". Its message ends with
+    ``remedy``, or with what to change in the project file.
     """
     to_check = [
         c
         for c, kind in kinds.items()
-        if kind in _EXPECTED and not (kind == "numeric" and types[c] in _INTEGERS)
+        if kind in _EXPECTED and not (kind == "numeric" and types[c] in INTEGERS)
     ]
-    conditions = {column: is_invalid(column, kinds[column], types) for column in to_check}
-    counts: list[int] = []
     with table_errors(where):
-        for start in range(0, len(to_check), PART):
-            part = to_check[start : start + PART]
-            sums = ", ".join(f"count_if({conditions[column]})" for column in part)
-            (row,) = fetch_all(db, f"SELECT {sums} FROM {quote_ident(table)}")
-            counts += row
-        invalid = {column: n for column, n in zip(conditions, counts, strict=True) if n}
+        invalid = _count_invalid(db, table, to_check, kinds, types)
+        amounts = [c for c in invalid if kinds[c] == "numeric" and types[c] == "VARCHAR"]
+        kinds = {**kinds, **dict.fromkeys(amounts, AMOUNT)}
+        found = _count_invalid(db, table, amounts, kinds, types)
+        invalid = {c: found.get(c, 0) if c in amounts else n for c, n in invalid.items()}
+        invalid = {c: n for c, n in invalid.items() if n}
         if on_error == "missing":
-            return invalid
+            return invalid, kinds
         for column, count in invalid.items():
-            query = (
-                f"SELECT {quote_ident(column)} FROM {quote_ident(table)} "
-                f"WHERE {conditions[column]} LIMIT 1"
-            )
-            ((example,),) = fetch_all(db, query)
+            condition = is_invalid(column, kinds[column], types)
+            at, example, commas = first_invalid(db, table, column, condition)
+            expected = _EXPECTED[kinds[column]]
+            drop = 'set on_error = "missing"'
+            if remedy is not None:
+                fix = remedy
+            elif commas and kinds[column] == AMOUNT:
+                fix = f"{comma_fix(example)}, or {drop}"
+            else:
+                fix = advise(db, table, column, (count, example), expected, drop)
             raise TableError(
-                f"{where}: column {column!r}: expected {_EXPECTED[kinds[column]]}, but "
-                f"{count:,} values are something else, such as {short(example)}; correct them, or "
-                'set on_error = "missing"'
+                f"{where}: column {column!r}: expected {expected}{_EXAMPLES.get(expected, '')}, "
+                f"but {count:,} values are something else, such as {short(example)} in row "
+                f"{at:,}; {fix}"
             )
-    return invalid
+    return invalid, kinds
+
+
+def _count_invalid(
+    db: duckdb.DuckDBPyConnection,
+    table: str,
+    columns: list[str],
+    kinds: Mapping[str, str],
+    types: Mapping[str, str],
+) -> dict[str, int]:
+    """Return the number of values of each column that are not of its kind, where there are any."""
+    counts: list[int] = []
+    for start in range(0, len(columns), PART):
+        part = columns[start : start + PART]
+        sums = ", ".join(f"count_if({is_invalid(c, kinds[c], types)})" for c in part)
+        (row,) = fetch_all(db, f"SELECT {sums} FROM {quote_ident(table)}")
+        counts += row
+    return {column: n for column, n in zip(columns, counts, strict=True) if n}
 
 
 @contextmanager
@@ -163,7 +192,7 @@ def select_typed(
     columns = others + [
         f"{cast(c, kind, types)} AS {quote_ident(f'feature {c}')}" for c, kind in kinds.items()
     ]
-    plain = sum(kind == "numeric" and types[c] in _INTEGERS for c, kind in kinds.items())
+    plain = sum(kind == "numeric" and types[c] in INTEGERS for c, kind in kinds.items())
     if len(columns) - plain <= MAX_COLUMNS:
         yield f"SELECT {', '.join(columns)} FROM {quote_ident(raw)}"
         return
@@ -178,90 +207,3 @@ def select_typed(
     yield f"SELECT * FROM {' POSITIONAL JOIN '.join(parts)}"
     for table in parts:
         db.execute(f"DROP TABLE {table}")
-
-
-def id_type(
-    db: duckdb.DuckDBPyConnection,
-    columns: Iterable[tuple[str, str, Mapping[str, str]]],
-    normalize: bool = False,
-) -> str:
-    """Return BIGINT if all ids of the given columns are integers, else VARCHAR.
-
-    A column is given as (table, column, types of the table). With ``normalize`` ids are those of
-    :func:`normalize_id`.
-    """
-    for table, column, types in columns:
-        name, kind = quote_ident(column), types[column]
-        if kind in _INTEGERS:
-            continue
-        if normalize:
-            name, kind = normalize_id(cast_id(column, types, "VARCHAR")), "VARCHAR"
-        if kind in ("UBIGINT", "HUGEINT", "UHUGEINT"):
-            condition = f"abs(CAST({name} AS HUGEINT)) > {2**63 - 1}"
-        elif kind.startswith(_FRACTIONAL):
-            condition = f"NOT isnan({name}) AND NOT ({_is_integer(name)})"
-        elif kind == "VARCHAR":
-            plain = f"regexp_full_match({name}, '{_PLAIN_INTEGER}')"
-            condition = f"NOT ({plain} AND TRY_CAST({name} AS BIGINT) IS NOT NULL)"
-        else:
-            return "VARCHAR"
-        query = (
-            f"SELECT 1 FROM {quote_ident(table)} WHERE {name} IS NOT NULL AND {condition} LIMIT 1"
-        )
-        if fetch_all(db, query):
-            return "VARCHAR"
-    return "BIGINT"
-
-
-def cast_id(column: str, types: Mapping[str, str], wanted: str, normalize: bool = False) -> str:
-    """Return the SQL of an id column as type ``wanted``; it is NULL where the cast fails.
-
-    With ``normalize`` ids are those of :func:`normalize_id`.
-    """
-    name, kind = quote_ident(column), types[column]
-    if normalize:
-        text = normalize_id(cast_id(column, types, "VARCHAR"))
-        return text if wanted == "VARCHAR" else f"TRY_CAST({text} AS BIGINT)"
-    fractional = kind.startswith(_FRACTIONAL)
-    if wanted == "VARCHAR":
-        integer = f"CASE WHEN {_is_integer(name)} THEN CAST(CAST({name} AS BIGINT) AS VARCHAR)"
-        other = f"WHEN NOT isnan({name}) THEN {_as_text(name)} END"
-        return f"{integer} {other}" if fractional else _as_text(name)
-    if fractional:
-        return f"CASE WHEN {_is_integer(name)} THEN CAST({name} AS BIGINT) END"
-    if kind in _INTEGERS:
-        return f"CAST({name} AS BIGINT)"
-    is_integer = f"regexp_full_match({_as_text(name)}, '{_INTEGER_LIKE}')"
-    return (
-        f"CASE WHEN {is_integer} THEN TRY_CAST(split_part({_as_text(name)}, '.', 1) AS BIGINT) END"
-    )
-
-
-def normalize_id(text: str) -> str:
-    """Return the SQL of an id without padding: blanks around it, leading zeros, and .0 at its end.
-
-    ``text`` is SQL of a text. '001', ' 1' and '1.0' become '1'; an empty id is NULL.
-    """
-    digits = f"coalesce(nullif(ltrim(split_part(trim({text}), '.', 1), '0'), ''), '0')"
-    is_number = f"regexp_full_match(trim({text}), '\\d+(\\.0+)?')"
-    return f"CASE WHEN {is_number} THEN {digits} ELSE nullif(trim({text}), '') END"
-
-
-def plain_id(text: str) -> str:
-    """Return an id without padding, as the SQL of :func:`normalize_id` does.
-
-    >>> [plain_id(text) for text in ("001", " 1", "1.0", "000", "a01 ")]
-    ['1', '1', '1', '0', 'a01']
-    """
-    stripped = text.strip(" ")
-    if not _PADDED_NUMBER.fullmatch(stripped):
-        return stripped
-    return stripped.partition(".")[0].lstrip("0") or "0"
-
-
-def _is_integer(name: str) -> str:
-    return f"{name} = floor({name}) AND abs({name}) < {_MAX_EXACT}"
-
-
-def _as_text(name: str) -> str:
-    return f"CAST({name} AS VARCHAR)"

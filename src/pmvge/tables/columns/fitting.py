@@ -13,27 +13,23 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction.text import CountVectorizer
 
 from pmvge.errors import TableError
-from pmvge.tables.columns.encodings import (
-    BUCKETS,
-    CATEGORIES,
-    WORDS,
-    Categories,
-    Category,
-    ColumnEncoding,
-    HashedWords,
+from pmvge.tables.columns.category_encodings import Categories, Category, split_cells
+from pmvge.tables.columns.encoded import Notes
+from pmvge.tables.columns.encodings import ColumnEncoding
+from pmvge.tables.columns.number_encodings import (
     Numbers,
     Scaling,
     Vector,
-    Words,
-    analyzer,
     lists_to_rows,
-    split_cells,
     stack_numbers,
 )
-from pmvge.tables.columns.recipe import Recipe, fetch_batches
+from pmvge.tables.columns.recipe import Recipe, column_errors, fetch_batches
+from pmvge.tables.columns.word_encodings import HashedWords, Words, analyzer
 from pmvge.tables.project import Feature, ViewTable
 from pmvge.tables.sources.connection import fetch_all, quote_ident
 
+CATEGORIES, WORDS, BUCKETS = 1000, 20_000, 1 << 14  # default sizes
+SHARED = 0.1  # words per row that other rows have, too; with fewer, a text says little
 MAX_DENSE_WIDTH = 1 << 20  # features
 MAX_STATISTICS = 256  # columns per statement; more are read in batches: planning is slow
 
@@ -44,11 +40,12 @@ def fit_recipe(
     staged: str,
     table: ViewTable,
     features: Mapping[str, Feature],
+    notes: Notes,
 ) -> Recipe:
     """Return the recipe fitted to the typed feature columns of a staged table.
 
-    Raise TableError, which starts with ``where``, if a column has no words or vectors, or if there
-    are too many columns for dense rows.
+    ``notes`` counts columns of texts without shared words. Raise TableError, which starts with
+    ``where``, if a column has no words or vectors, or if there are too many columns for dense rows.
     """
     fitted: list[ColumnEncoding] = []
     numbers = [c for c, feature in features.items() if feature.kind in ("numeric", "date")]
@@ -56,7 +53,7 @@ def fit_recipe(
         kinds = [features[column].kind for column in numbers]
         fitted.append(_fit_numbers(db, staged, numbers, kinds, table.standardize))
     for column, feature in features.items():
-        try:
+        with column_errors(where):
             if feature.kind == "category":
                 fitted.append(_fit_category(db, staged, column, feature.size or CATEGORIES))
             elif feature.kind == "categories":
@@ -65,11 +62,9 @@ def fit_recipe(
                 fitted.append(HashedWords((column,), feature.size or BUCKETS, feature.ngrams))
             elif feature.kind == "text":
                 cells = _column(db, staged, column)
-                fitted.append(fit_words(column, cells, feature.size, feature.ngrams))
+                fitted.append(fit_words(column, cells, feature.size, feature.ngrams, notes))
             elif feature.kind == "vector":
                 fitted.append(_fit_vector(db, staged, column, table.standardize))
-        except TableError as error:
-            raise TableError(f"{where}: {error}") from error
     is_sparse = any(encoding.sparse for encoding in fitted)
     recipe = Recipe(
         str(table.id), tuple(fitted), is_sparse if table.sparse is None else table.sparse
@@ -142,10 +137,12 @@ def fit_words(
     batches: Iterable[pyarrow.Array],
     size: int | None,
     ngrams: tuple[int, int] | None = None,
+    notes: Notes | None = None,
 ) -> Words:
     r"""Return the encoding of a text column with its ``size`` most frequent words, or ``ngrams``.
 
-    Words that occur in one row only are left out, unless all do. With n rows,
+    Words that occur in one row only are left out, unless all do. If rows share fewer than
+    ``SHARED`` words on average, ``notes`` has the column as "unshared". With n rows,
 
     .. math:: \mathrm{idf} = \log\frac{1 + n}{1 + n_\text{word}} + 1.
     """
@@ -157,7 +154,10 @@ def fit_words(
         rows += len(batch)
         for text in batch.to_pylist():
             counts.update(set(analyze(text or "")))
-    several = {word: n for word, n in counts.items() if n > 1} or dict(counts)
+    several = {word: n for word, n in counts.items() if n > 1}
+    if notes is not None and rows > 1 and sum(several.values()) < SHARED * rows:
+        notes[column, "unshared"] = 1
+    several = several or dict(counts)
     if not several:
         what = "words of two letters" if ngrams is None else f"words of {ngrams[0]} characters"
         raise TableError(

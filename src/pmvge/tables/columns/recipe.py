@@ -6,6 +6,7 @@ A recipe is fitted to the training table of a view and applied to other tables w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -15,10 +16,12 @@ import numpy as np
 import pyarrow
 from scipy import sparse
 
+from pmvge.errors import TableError
 from pmvge.graph import Features
 from pmvge.tables.columns import encodings
 from pmvge.tables.columns.casts import check_column
-from pmvge.tables.columns.encodings import ColumnEncoding, Matrix, Notes
+from pmvge.tables.columns.encoded import Matrix, Notes
+from pmvge.tables.columns.encodings import ColumnEncoding
 from pmvge.tables.project import Feature, ViewTable
 from pmvge.tables.sources.connection import BATCH, quote_ident
 
@@ -104,14 +107,28 @@ def fetch_batches(
         yield dict(zip(batch.schema.names, batch.columns, strict=True))
 
 
+@contextmanager
+def column_errors(where: str) -> Iterator[None]:
+    """Add the place of a table to errors about its columns: messages start with ``where``."""
+    try:
+        yield
+    except TableError as error:
+        raise TableError(f"{where}: {error}") from error
+
+
 def encode_batches(
-    db: duckdb.DuckDBPyConnection, recipe: Recipe, staged: str, notes: Notes
+    db: duckdb.DuckDBPyConnection, where: str, recipe: Recipe, staged: str, notes: Notes
 ) -> Iterator[Matrix]:
-    """Yield features of all rows of a typed table in their order, batch by batch."""
+    """Yield features of all rows of a typed table in their order, batch by batch.
+
+    Raise TableError, which starts with ``where``, if a vector has another length than in training.
+    """
     selection = ", ".join(quote_ident(f"feature {c}") for c in recipe.kinds)
     query = f"SELECT {selection} FROM {quote_ident(staged)}"
     for batch in fetch_batches(db, query, len(recipe.kinds)):
-        yield recipe.encode(batch, notes)
+        with column_errors(where):
+            X = recipe.encode(batch, notes)
+        yield X
 
 
 def concatenate(recipe: Recipe, n: int, parts: Iterable[Matrix]) -> Features:

@@ -7,16 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pmvge.errors import short
-from pmvge.tables.columns.encodings import (
-    Categories,
-    Category,
-    ColumnEncoding,
-    HashedWords,
-    Numbers,
-    Vector,
-    Words,
-)
+from pmvge.tables.columns.category_encodings import Categories, Category
+from pmvge.tables.columns.encodings import ColumnEncoding
+from pmvge.tables.columns.number_encodings import Numbers, Vector
 from pmvge.tables.columns.recipe import Recipe
+from pmvge.tables.columns.word_encodings import HashedWords, Words
 from pmvge.tables.project import (
     AGGREGATES,
     MAX_SIZE,

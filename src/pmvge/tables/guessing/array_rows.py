@@ -8,9 +8,10 @@ from pathlib import Path
 
 import duckdb
 
-from pmvge.tables.guessing.foreign_keys import Table
-from pmvge.tables.guessing.guess import guess_key, is_named_after
+from pmvge.tables.guessing.column_names import is_named_after
+from pmvge.tables.guessing.id_column import guess_key
 from pmvge.tables.guessing.questions import Answers, Question
+from pmvge.tables.guessing.table import Table
 from pmvge.tables.sources.arrays import ROW
 from pmvge.tables.sources.connection import fetch_all, quote_ident
 from pmvge.tables.sources.files import ARRAYS

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 
 from pmvge.errors import TableError, short
-from pmvge.graph import Pair
-from pmvge.tables.columns.casts import cast_id
-from pmvge.tables.guessing.cells import are_codes, is_code
-from pmvge.tables.guessing.foreign_keys import ForeignKeys, Table
-from pmvge.tables.guessing.guess import guess_features, guess_view, weight_columns
-from pmvge.tables.guessing.link_columns import LinkColumns
+from pmvge.graph import Pair, pair_key
+from pmvge.tables.columns.id_casts import cast_id
+from pmvge.tables.guessing.damaged_ids import damaged_keys
+from pmvge.tables.guessing.folder import explain_encodings
+from pmvge.tables.guessing.foreign_keys import ForeignKeys
+from pmvge.tables.guessing.guess import guess_view
+from pmvge.tables.guessing.link_columns import LinkColumns, given_columns, likely_columns
+from pmvge.tables.guessing.link_tables import weight_columns
 from pmvge.tables.guessing.questions import Answers, Question
-from pmvge.tables.guessing.text_files import NUMBER
+from pmvge.tables.guessing.table import Table
+from pmvge.tables.guessing.unused_columns import explain_unused, unused_in_links
 from pmvge.tables.project import LinkTable, ViewTable
 from pmvge.tables.sources.connection import fetch_all, quote_ident, table_errors
 
 NO_WEIGHT = "none"
-MOSTLY_NUMBERS = 0.8  # share of numbers from which the other values may be errors
 
 
 class Assembly:
@@ -52,6 +55,12 @@ class Assembly:
             if not self._is_entity(table, referenced, damage):
                 continue
             self._entities.append(table)
+            if table.key is None:
+                column = next(iter([*damaged_keys(table), *table.columns]))
+                raise TableError(
+                    f"{table.source}: no id column found: no column has a distinct value in every "
+                    "row; name it, such as --choose " + shlex.quote(f"{table.source}:id={column}")
+                )
             with table_errors(str(table.source)):
                 view = guess_view(
                     table.name,
@@ -60,7 +69,7 @@ class Assembly:
                     [c for c in table.foreign if c != table.key],
                     table.declared,
                 )
-            notes = self._explain_unused(table, view)
+            self.unused[table.name], notes = explain_unused(table, view)
             reason = f"{table.key!r} is distinct in every row of {table.source}"
             if damage:
                 view = replace(view, on_error="missing")
@@ -114,11 +123,7 @@ class Assembly:
             for left, a, right, b in sides:
                 self._add(table, (left, right), (a, b))
         if not self.links:
-            headers = "; ".join(f"{t.source}: {', '.join(list(t.types)[:8])}" for t in self._tables)
-            raise TableError(
-                f"{folder}: no link table found: expected a table with two columns of ids, "
-                f"found {headers}"
-            )
+            raise TableError(self._explain_no_links(folder))
         linked = {view for pair in self.links for view in pair}
         for view in [view for view in self.views if view not in linked]:
             source = self.views.pop(view).source
@@ -136,6 +141,24 @@ class Assembly:
         ]
         self.notes += [note for table in used for note in table.notes]
         self.notes += [note for view in self.views for note in self._notes.get(view, ())]
+        for table in used:
+            if table not in self._entities:
+                links = [link for link in self.links.values() if link.source is table.source]
+                self.notes += unused_in_links(table, links)
+
+    def _explain_no_links(self, folder: Path) -> str:
+        """Return a message with the columns of all tables, and how to name two columns of ids."""
+        headers = "; ".join(f"{t.source}: {', '.join(list(t.types)[:8])}" for t in self._tables)
+        message = (
+            f"{folder}: no link table found: expected a table with two columns of ids, found "
+            f"{headers}{explain_encodings(t.source for t in self._tables)}"
+        )
+        for table in self._tables:
+            if len(columns := likely_columns(table)) == 2:
+                option = shlex.quote(f"{table.source}:columns={','.join(columns)}")
+                rows = "a row" if len(self._tables) == 1 else f"a row of {table.source}"
+                message += f"; if {rows} links two entities, name their columns: --choose {option}"
+        return message
 
     def _is_entity(self, table: Table, referenced: set[str], damage: dict[str, str]) -> bool:
         """Return whether a table describes entities; else it is a link table."""
@@ -143,13 +166,15 @@ class Assembly:
         key = f"{table.source}:as"
         if (given := self._answers.given(key, choices)) is not None:
             return given == "view"
-        if table.key is None:
+        if table.key is None or given_columns(table, self._answers) is not None:
             return False
         if damage and table.foreign:
             text = (
                 f"{table.source}: does a row describe an entity or a link? Its id {table.key!r} "
                 f"has damage: {' and '.join(damage.values())}"
             )
+            if len(table.foreign) > 1 and table.name not in referenced:  # the likely one first
+                choices = dict(reversed(choices.items()))
             return self._answers.answer(Question(key, text, choices)) == "view"
         if table.name in referenced or len(table.foreign) < 2:
             return True
@@ -175,36 +200,6 @@ class Assembly:
             )
         return damage
 
-    def _explain_unused(self, table: Table, view: ViewTable) -> list[str]:
-        """Record the columns of a view that are not used, and return notes on the reasons."""
-        used = {table.key, *table.foreign, *view.labels}
-        columns = {c: p for c, p in table.columns.items() if c not in used}
-        _, reasons = guess_features(columns, table.declared)
-        self.unused[table.name] = (*reasons, *table.foreign)
-        grouped: dict[str, list[str]] = {}
-        for column, reason in reasons.items():
-            grouped.setdefault(reason, []).append(column)
-        notes = []
-        for reason, names in grouped.items():
-            listed = ", ".join(map(short, names[:5])) + (", ..." if len(names) > 5 else "")
-            what, it = ("column", "it") if len(names) == 1 else (f"{len(names):,} columns,", "each")
-            notes.append(f"{table.source}: left out {what} {listed}: {it} {reason}")
-        for column, p in columns.items():
-            feature = (view.features or {}).get(column)
-            mostly = MOSTLY_NUMBERS * p.present <= p.numbers < p.present
-            if feature is None or feature.kind not in ("category", "text") or not mostly:
-                continue
-            codes = are_codes(p.cells) and min(map(len, p.cells)) >= 4  # 85711 and T8H1N
-            known = codes or is_code(column, p.padded) or column in table.declared
-            if not known:
-                examples = (short(c) for c in p.cells if not NUMBER.fullmatch(c))
-                notes.append(
-                    f"{table.source}: column {column!r} is a {feature.kind}: {p.numbers:,} of "
-                    f"{p.present:,} values are numbers, but not {next(examples, 'later ones')}; if "
-                    'these are errors, set its kind to numeric and on_error = "missing"'
-                )
-        return notes
-
     def _add(self, table: Table, columns: Pair, pair: Pair) -> None:
         """Add the links in two columns of a table, unless their views are linked already."""
         (left, right), (a, b) = columns, pair
@@ -229,7 +224,7 @@ class Assembly:
             symmetrize="max" if a == b else None,
             on_error=on_error,
         )
-        self.reasons[f"{a},{b}"] = (
+        self.reasons[pair_key((a, b))] = (
             f"{left!r} of {table.source} {self._describe_side(a)}, "
             f"{right!r} {self._describe_side(b)}"
         )

@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from pmvge.tables.sources.amounts import decimal_evidence, is_amount
+
 SEPARATORS = ("|", ";", ",", "/", " ")
 MAX_VALUES = 1000  # distinct values of a column with several values in a cell
 SEVERAL_NAMES = re.compile(
@@ -27,6 +29,8 @@ UNSPACED = re.compile(
     r"[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
     r"\U00020000-\U0003ffff]"
 )
+LONG = 16  # characters of a cell, on average: sequences and formulas, not names
+NUMBER = re.compile(r"\s*[-+]?(\d+([.,]\d*)?|\.\d+)([eE][-+]?\d+)?\s*")
 URL = re.compile(r"(https?://|www\.)\S*", re.IGNORECASE)
 
 
@@ -51,6 +55,12 @@ def are_unspaced(cells: Sequence[str]) -> bool:
     """Return whether most letters are of scripts that have no blanks between words."""
     text = "".join(cells)
     return len(UNSPACED.findall(text)) > 0.5 * sum(map(str.isalpha, text)) > 0
+
+
+def are_sequences(cells: Sequence[str]) -> bool:
+    """Return whether cells are long and have no blanks or other separators: DNA, SMILES."""
+    whole = sum(not re.search(r"[\s|;,]", cell.strip()) for cell in cells)
+    return sum(map(len, cells)) >= LONG * len(cells) > 0 and whole >= 0.9 * len(cells)
 
 
 def split(cell: str, separator: str) -> list[str]:
@@ -93,8 +103,21 @@ def recur(rows: Sequence[Sequence[str]]) -> bool:
     return 1 < len(counts) <= MAX_VALUES and sum(counts.values()) >= 3 * len(counts)
 
 
+def is_number(cell: str) -> bool:
+    """Return whether a cell is a number, also one with a comma, or an amount such as $5."""
+    return bool(NUMBER.fullmatch(cell)) or is_amount(cell)
+
+
 def decimal_commas(cells: Sequence[str]) -> str | None:
-    """Return "decimal" if all cells are numbers such as 3,5, and "either" for 1,500; else None."""
+    """Return "decimal" if all cells are numbers such as 3,5, and "either" for 1,500; else None.
+
+    Amounts such as €1,500 are "thousands" if none has a decimal point or comma.
+    """
+    if all(map(is_number, cells)) and any(map(is_amount, cells)):
+        point, comma, either = decimal_evidence(cells)
+        if point is None and comma is not None:
+            return "decimal"
+        return "thousands" if point is None and either is not None else None
     numbers = [re.fullmatch(r"\s*[-+]?\d+(?:,(\d+))?\s*", cell) for cell in cells]
     digits = [match[1] for match in numbers if match and match[1]]
     if not digits or not all(numbers):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pmvge.errors import TableError
-from pmvge.tables.guessing.guess import singulars
+from pmvge.tables.guessing.column_names import singulars
 from pmvge.tables.guessing.questions import Answers, Question
 from pmvge.tables.guessing.text_files import TextFile, sniff_text
 from pmvge.tables.sources.connection import table_errors
@@ -19,6 +21,7 @@ from pmvge.tables.sources.files import CSV
 from pmvge.tables.sources.formats import detect_format
 from pmvge.tables.sources.source import DATABASES, Source
 from pmvge.tables.sources.text import Text
+from pmvge.tables.sources.text_encoding import encoding_name
 
 _SHEET = "save the workbook as .xlsx"
 _ARCHIVE = "an archive: unpack it, and run init on the folder with its files"
@@ -60,9 +63,10 @@ def find_database_tables(address: str) -> list[FoundTable]:
 def find_tables(folder: Path, answers: Answers) -> tuple[list[FoundTable], dict[str, str]]:
     """Return the tables of a folder, and for each file that is none the reason.
 
-    Raise UnsureError if it is not clear whether a file has a header.
+    Raise UnsureError if it is not clear whether a file has a header, and TableError for an answer
+    that is no encoding.
     """
-    texts: dict[Path, TextFile] = {}
+    encodings: dict[Path, str | None] = {}  # of text files; None: guess it
     sources: list[tuple[str, Source]] = []
     skipped: dict[str, str] = {}
     for path in sorted(folder.iterdir()):
@@ -78,11 +82,21 @@ def find_tables(folder: Path, answers: Answers) -> tuple[list[FoundTable], dict[
             elif lower.startswith(("readme", "license", "licence", "copying", "changelog")):
                 skipped[path.name] = _OTHER
             elif isinstance(file_format := _detect(path), Text):
-                texts[path] = sniff_text(path)
+                encodings[path] = None
             else:
                 sources += _sources(path, file_format)
         except TableError as error:
-            skipped[path.name] = str(error).split(f"{path.name}: ", 1)[-1]
+            skipped[path.name] = _reason(path, error)
+    for path in encodings:
+        key = f"{path.name}:encoding"
+        if (given := answers.given(key)) is not None:
+            encodings[path] = encoding_name(f"--choose {key}", given)
+    texts: dict[Path, TextFile] = {}
+    for path, encoding in encodings.items():
+        try:
+            texts[path] = sniff_text(path, encoding)
+        except TableError as error:
+            skipped[path.name] = _reason(path, error)
     headless = {
         path: text for path, text in texts.items() if not _has_header(path.name, text, answers)
     }
@@ -99,6 +113,10 @@ def find_tables(folder: Path, answers: Answers) -> tuple[list[FoundTable], dict[
             FoundTable(ending if shared else stem, source, dialect_notes(path.name, dialect))
         )
     return found + [FoundTable(name, source) for name, source in sources], skipped
+
+
+def _reason(path: Path, error: TableError) -> str:
+    return str(error).split(f"{path.name}: ", 1)[-1]
 
 
 def _detect(path: Path) -> FileFormat:
@@ -172,5 +190,18 @@ def dialect_notes(file: str, dialect: Dialect) -> tuple[str, ...]:
         names = " and ".join(dialect.header)
         notes.append(f"{file} has no header: its first columns are {names}, after the file name")
     if dialect.encoding != "utf-8":
-        notes.append(f"{file} is not UTF-8: it is read as {dialect.encoding}")
+        notes.append(
+            f"{file} is not UTF-8: it is read as {dialect.encoding}; if letters are wrong, change "
+            "its encoding in pmvge.toml"
+        )
     return tuple(notes)
+
+
+def explain_encodings(sources: Iterable[Source]) -> str:
+    """Return how to choose the encoding of each file that is not UTF-8, as the end of a message."""
+    return "".join(
+        f". {source} is not UTF-8: it is read as {source.dialect.encoding}; if letters are wrong, "
+        f"choose its encoding, such as --choose {shlex.quote(f'{source}:encoding=cp1251')}"
+        for source in dict.fromkeys(sources)
+        if source.dialect.encoding != Dialect.encoding
+    )

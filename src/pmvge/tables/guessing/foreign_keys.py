@@ -3,50 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import duckdb
 
-from pmvge.tables.guessing.guess import (
+from pmvge.tables.guessing.column_names import (
     EDGE_LIST_NAMES,
-    GENERIC_NAMES,
     KEY_NAMES,
     TIME_NAMES,
     WEIGHT_NAMES,
     holds_ids_of,
+    is_generic,
+    names_an_entity,
+    plain_name,
     view_name,
 )
-from pmvge.tables.guessing.matching import Column, Match, best_match
+from pmvge.tables.guessing.folder import explain_encodings
+from pmvge.tables.guessing.matching import Match, best_match
 from pmvge.tables.guessing.profile import Profile
 from pmvge.tables.guessing.questions import Answers, Question
-from pmvge.tables.sources.source import Source
+from pmvge.tables.guessing.table import Table
 
 MAX_COLUMNS = 40  # leading columns that are tested for ids of other tables
 TRUSTED = 0.5  # match rate from which a name is trusted
 CERTAIN = 0.9  # match rate from which texts are ids of a table without a name that says so
 SAME = 0.8  # overlap from which a column of integers holds the ids of a table
 NO_VIEW = "none"
-
-
-@dataclass(eq=False)
-class Table:
-    """A table of the folder, with its guessed id and foreign keys."""
-
-    name: str
-    source: Source
-    raw: str
-    types: Mapping[str, str]
-    columns: Mapping[str, Profile]
-    declared: Mapping[str, str]
-    notes: tuple[str, ...] = ()  # on how its file is written
-    key: str | None = None
-    normalize_ids: bool = False  # whether other tables write its ids with other padding
-    foreign: dict[str, str] = field(default_factory=dict)  # column -> table whose ids it holds
-
-    def column(self, name: str) -> Column:
-        """Return a column, for match rates."""
-        return Column(self.name, name, self.raw, self.types)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +141,7 @@ class ForeignKeys:
             # Names that were taken from the name of the file are less sure than the values.
             in_header = not isinstance(table.source.dialect.header, tuple)
             after = in_header and holds_ids_of(column, other.name)
-            equal = _plain(column) == _plain(other.key) and not _is_generic(other.key)
+            equal = plain_name(column) == plain_name(other.key) and not is_generic(other.key)
             if is_key and (holds_ids_of(column, table.name) or not after):
                 continue
             if other is table:
@@ -181,7 +163,7 @@ class ForeignKeys:
             return False
         if not number:
             return True
-        if _names_an_entity(column):
+        if names_an_entity(column):
             return False
         # Small integers occur among the ids of any table: there must be many distinct ones, and
         # the table must have no id, else they may be ages.
@@ -200,7 +182,9 @@ class ForeignKeys:
         )
         if best.match.share >= TRUSTED:
             return self._accept(table, column, best)
-        like_a_key = KEY_NAMES.search(column) or _plain(column) == _plain(str(best.table.key))
+        like_a_key = KEY_NAMES.search(column) or plain_name(column) == plain_name(
+            str(best.table.key)
+        )
         if table.key is not None and not like_a_key:
             return None  # a property, such as a country
         return self._ask(table, column, [best])
@@ -257,10 +241,13 @@ class ForeignKeys:
             c.table.name: f"it holds ids of {c.table.name}" for c in candidates if c.match.matched
         }
         choices[NO_VIEW] = "it holds none of these ids; they are of a view without a table, if any"
-        rates = "; ".join(str(c.match) for c in (compared or candidates)[:4])
+        shown = (compared or candidates)[:4]
+        rates = "; ".join(str(c.match) for c in shown)
         text = f"{table.source}: whose ids does column {column!r} hold? {rates}"
         if not candidates[0].match.matched:
             text += ". To link the two, write the ids in the same way in both files"
+            unlike = [c.table.source for c in shown if not c.match.is_ascii]
+            text += explain_encodings([table.source, *unlike] if unlike else [])
         answer = self._answers.answer(Question(f"{table.source}:{column}", text, choices))
         if answer == NO_VIEW:
             self.denied.add((table.name, column))
@@ -276,7 +263,7 @@ class ForeignKeys:
         if (table.name, column) in self.denied:
             return None
         number = table.columns[column].kind == "integer"
-        names_another = number and _names_an_entity(column)
+        names_another = number and names_an_entity(column)
         candidates = []
         for other in self._tables:
             taken = other.name in table.foreign.values() and (number or KEY_NAMES.search(column))
@@ -298,27 +285,10 @@ def _is_dense(table: Table) -> bool:
     return key.distinct > 0.2 * (key.maximum - key.minimum + 1)
 
 
-def _plain(name: str) -> str:
-    """Return a name in lower case without separators: user_id, userId and USER ID are equal."""
-    return re.sub(r"[\W_]+", "", name).lower()
-
-
-def _is_generic(name: str) -> bool:
-    """Return whether a name says nothing about the entities."""
-    return _plain(name) in ("id", "key", "index", "name", "code", "uuid") or bool(
-        GENERIC_NAMES.fullmatch(name)
-    )
-
-
 def _is_end(table: Table, column: str) -> bool:
     """Return whether a column is one of the two ends in an edge list, such as source and target."""
     names = {name.lower() for name in table.columns}
     return any(column.lower() in ends and ends <= names for ends in EDGE_LIST_NAMES)
-
-
-def _names_an_entity(column: str) -> bool:
-    """Return whether a name says what its ids identify: user_id, but not uid."""
-    return bool(KEY_NAMES.search(column)) and len(_plain(column)) >= 5
 
 
 def _has_initial(column: str, table: Table) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from itertools import combinations
 
 import duckdb
 
-from pmvge.tables.guessing.foreign_keys import ForeignKeys, Table
-from pmvge.tables.guessing.guess import (
+from pmvge.errors import TableError
+from pmvge.tables.columns.casts import check_column
+from pmvge.tables.guessing.column_names import (
     EDGE_LIST_NAMES,
     GENERIC_NAMES,
     KEY_NAMES,
@@ -16,9 +18,13 @@ from pmvge.tables.guessing.guess import (
     stem,
     view_name,
 )
+from pmvge.tables.guessing.damaged_ids import damaged_keys
+from pmvge.tables.guessing.folder import explain_encodings
+from pmvge.tables.guessing.foreign_keys import ForeignKeys
 from pmvge.tables.guessing.matching import Match, match_ids
 from pmvge.tables.guessing.profile import Profile
 from pmvge.tables.guessing.questions import Answers, Question
+from pmvge.tables.guessing.table import Table
 
 MAX_CHOICES = 6
 
@@ -43,14 +49,16 @@ class LinkColumns:
         it is not clear which columns these are, or whose ids they hold.
         """
         sides = dict(table.foreign)
-        if len(sides) < 2:
-            chosen = self._choose(table, 2 - len(sides))
-            for column in chosen:
-                described = self._keys.find_similar(table, column, self._orphans)
-                if described is not None:
-                    sides[column] = described
-            chosen = [column for column in chosen if column not in sides]
-            sides |= self._name_views(table, chosen)
+        if (given := given_columns(table, self._answers)) is not None:
+            sides = {column: view for column, view in sides.items() if column in given}
+            chosen = [column for column in given if column not in sides]
+        else:
+            chosen = self._choose(table, 2 - len(sides)) if len(sides) < 2 else []
+        for column in chosen:
+            described = self._keys.find_similar(table, column, self._orphans)
+            if described is not None:
+                sides[column] = described
+        sides |= self._name_views(table, [column for column in chosen if column not in sides])
         ordered = sorted(sides, key=list(table.types).index)
         return [(c, sides[c], d, sides[d]) for c, d in combinations(ordered, 2)]
 
@@ -64,11 +72,16 @@ class LinkColumns:
             others = keys
         if len(others) <= n or self._are_leading(table, others, n):
             return others[:n]
+        likely = likely_columns(table, n)
         pairs = [",".join(columns) for columns in combinations(others, n)]
+        pairs.sort(key=lambda pair: pair != ",".join(likely))
         choices = dict.fromkeys(pairs[:MAX_CHOICES], "these are the ids")
         listed = ", ".join(map(repr, others))
         what = "two columns hold" if n == 2 else "column holds"
         question = f"{table.source}: which {what} the ids that are linked? It has {listed}"
+        if damaged := damaged_keys(table):
+            option = shlex.quote(f"{table.source}:id={damaged[0]}")
+            question += f"; if a row describes an entity, name its id: --choose {option}"
         answer = self._answers.answer(Question(f"{table.source}:columns", question, choices))
         return answer.split(",")
 
@@ -106,6 +119,7 @@ class LinkColumns:
         given = self._answers.given(key, choices)
         if given is None and not match.matched:
             text = f"{table.source}: are the ids of column {column!r} those of {view}? {match}"
+            text += explain_encodings([] if match.is_ascii else [table.source, other.source])
             given = self._answers.answer(Question(key, text, choices))
         if given == new:
             self.views[new] = (table, column)
@@ -140,6 +154,42 @@ class LinkColumns:
 
     def _match(self, table: Table, left: str, right: str) -> Match:
         return match_ids(self._db, table.column(left), table.column(right))
+
+
+def given_columns(table: Table, answers: Answers) -> list[str] | None:
+    """Return the columns of ids of a table that were chosen in advance; None if none were.
+
+    Raise TableError if they are not columns of the table.
+    """
+    key = f"{table.source}:columns"
+    if (given := answers.given(key)) is None:
+        return None
+    columns = [check_column(f"--choose {key}", c, table.columns) for c in given.split(",")]
+    described = [c for c in table.foreign if c not in columns]
+    missing = 2 - len({*columns})
+    if missing <= 0 or len(described) == missing == 1:
+        return [*described[: max(0, missing)], *columns]
+    raise TableError(f"--choose {key}: expected 2 columns of ids, got {given!r}")
+
+
+def likely_columns(table: Table, n: int = 2) -> list[str]:
+    """Return the n most likely columns of ids that no table describes, in their order.
+
+    Their values repeat; names of ids come first, then the columns with the most distinct values.
+    Fewer are returned if there are not so many.
+    """
+    columns = [
+        c
+        for c, p in table.columns.items()
+        if c not in table.foreign and _is_id_like(c, p) and not p.nearly_unique(0.9)
+    ]
+
+    def score(column: str) -> tuple[bool, bool, int]:
+        profile = table.columns[column]
+        return bool(KEY_NAMES.search(column)), profile.kind != "text", profile.distinct
+
+    best = sorted(columns, key=score, reverse=True)[:n]
+    return [column for column in columns if column in best]
 
 
 def _is_id_like(column: str, profile: Profile) -> bool:

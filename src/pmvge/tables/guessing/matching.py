@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 
 from pmvge.errors import truncate
-from pmvge.tables.columns.casts import cast_id, id_type
+from pmvge.tables.columns.id_casts import cast_id, find_collision, id_type
 from pmvge.tables.sources.connection import fetch_all, quote_ident
 
 ROWS = 2_000_000  # of a column that are matched, to bound the time for large tables
@@ -42,6 +42,8 @@ class Match:
     unknown: str | None  # a value that is no id
     example: str | None  # an id
     normalized: bool = False  # whether values and ids were compared without padding
+    padded: int = 0  # values that would match without padding, if that would not merge ids
+    collision: tuple[str, str] | None = None  # two ids that it would merge
 
     @property
     def share(self) -> float:
@@ -56,11 +58,22 @@ class Match:
         """The Jaccard index of the values and the ids: 1 if they are the same."""
         return self.matched / max(1, self.values + self.ids - self.matched)
 
+    @property
+    def is_ascii(self) -> bool:
+        """Whether both examples are ASCII: then no wrong encoding explains the difference."""
+        return f"{self.unknown}{self.example}".isascii()
+
     def __str__(self) -> str:
         text = f"{self.column} matches {self.key} in {self.matched:,} of {self.values:,} values"
         text += " without leading zeros and blanks" if self.normalized else ""
         if self.unknown is not None:
             text += f": {truncate(repr(self.unknown))} against {truncate(repr(self.example))}"
+        if self.collision is not None:
+            one, other = (truncate(repr(each)) for each in self.collision)
+            text += (
+                f"; {self.padded:,} would match without leading zeros and blanks, but then {one} "
+                f"and {other} of {self.key} are the same id: write the ids in the same way in both"
+            )
         if self.present < self.rows:
             text += f"; {self.rows - self.present:,} of {self.rows:,} are empty"
         return text + (f" (first {ROWS:,} rows)" if self.rows == ROWS else "")
@@ -69,13 +82,18 @@ class Match:
 def best_match(db: duckdb.DuckDBPyConnection, column: Column, key: Column) -> Match:
     """Return the match of a column with ids, without padding if more values match then.
 
-    Padding is kept if some ids differ in nothing else.
+    Padding is kept if some ids differ in nothing else; the match names two of them.
     """
     match = match_ids(db, column, key)
     if match.matched == match.values:
         return match
     other = match_ids(db, column, key, normalize=True)
-    return other if other.matched > match.matched and other.ids == match.ids else match
+    if other.matched <= match.matched:
+        return match
+    if other.ids == match.ids:
+        return other
+    collision = find_collision(db, key.raw, key.name, key.types)
+    return replace(match, padded=other.matched, collision=collision)
 
 
 def match_ids(

@@ -9,7 +9,9 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from pmvge.tables.columns.casts import cast, cast_id, is_invalid
+from pmvge.tables.columns.casts import AMOUNT, cast, is_invalid
+from pmvge.tables.columns.id_casts import cast_id
+from pmvge.tables.sources.amounts import is_amount
 from pmvge.tables.sources.connection import fetch_all, quote_ident
 
 SAMPLE_ROWS = 20_000  # rows in a sample
@@ -17,6 +19,7 @@ SAMPLE_VALUES = 2_000_000  # values in a sample: wide tables have fewer rows
 _TIMES = ("DATE", "TIME")
 _NUMBERS = ("FLOAT", "DOUBLE", "DECIMAL", "BOOLEAN")
 _SMALL_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+MAX_AMOUNTS = 100  # first values of a text column that are tested for amounts
 MANY_INTEGERS = 100  # columns, from which NumPy is faster than a statement
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 
@@ -39,7 +42,7 @@ class Profile:
     maximum: float | None = None  # of numbers
     padded: bool = False  # whether a number starts with a zero, such as 02139
     numbers: int = 0  # values that are numbers
-    cells: tuple[str, ...] = ()  # the first values of a column of words or text
+    cells: tuple[str, ...] = ()  # the first values of a column of words, text or amounts
 
     @property
     def unique(self) -> bool:
@@ -91,10 +94,34 @@ def profile_columns(
     words = _fetch_facts(db, sample, expressions)
     ((rows,),) = fetch_all(db, f"SELECT count(*) FROM {quote_ident(sample)}")
     profiles = {c: _profile(types[c], rows, numbers[c], words.get(c)) for c in types}
-    return {
-        c: replace(p, cells=_cells(db, sample, c)) if p.kind in ("word", "text") else p
-        for c, p in profiles.items()
-    }
+    for column, profile in profiles.items():
+        if profile.kind in ("word", "text"):
+            profile = replace(profile, cells=_cells(db, sample, column))
+            profiles[column] = _with_amounts(db, sample, column, types, profile)
+    return profiles
+
+
+def _with_amounts(
+    db: duckdb.DuckDBPyConnection,
+    sample: str,
+    column: str,
+    types: Mapping[str, str],
+    profile: Profile,
+) -> Profile:
+    """Return the profile of a text column with the facts of its amounts, if it has many.
+
+    It is a column of numbers if all values are amounts or numbers.
+    """
+    amounts = sum(is_amount(cell) for cell in profile.cells[:MAX_AMOUNTS])
+    if types[column] != "VARCHAR" or amounts < 0.1 * min(len(profile.cells), MAX_AMOUNTS):
+        return profile
+    number = cast(column, AMOUNT, types)
+    facts = (f"count({number})", f"count_if({number} = 0)", f"min({number})", f"max({number})")
+    ((numbers, zeros, minimum, maximum),) = _fetch_facts(db, sample, {column: facts}).values()
+    kind = "number" if numbers == profile.present else profile.kind
+    return replace(
+        profile, kind=kind, numbers=numbers, zeros=zeros, minimum=minimum, maximum=maximum
+    )
 
 
 def _cells(db: duckdb.DuckDBPyConnection, sample: str, column: str) -> tuple[str, ...]:
@@ -180,11 +207,12 @@ def _word_facts(column: str, kind: str, numbers: bool) -> tuple[str, ...]:
         has_words = words if kind == "VARCHAR[]" else "1"
         return ("0", "0", f"count({name})", "0.0", "0.0", has_words, "0")
     text = f"CAST({name} AS VARCHAR)"
+    no_vector = is_invalid(column, "vector", {column: kind}, finite=False)
     separators = f"length({text}) - length(regexp_replace({text}, '[\\s|;,/]+', '', 'g'))"
     return (
         f"count(DISTINCT {name})",
         f"count({cast(column, 'date', {column: kind})})",
-        f"count_if({text} LIKE '[%]') - count_if({is_invalid(column, 'vector', {column: kind})})",
+        f"count_if({text} LIKE '[%]') - count_if({no_vector})",
         f"avg(length({text}))",
         f"avg({separators})",
         f"count_if(regexp_matches({text}, '[\\pL\\pN_]{{2}}'))",

@@ -23,18 +23,42 @@ class Question:
 
     def __str__(self) -> str:
         ways = "; or ".join(
-            f"--choose {shlex.quote(f'{self.key}={answer}')} ({meaning})"
-            for answer, meaning in self.choices.items()
+            f"{self.option(answer)} ({meaning})" for answer, meaning in self.choices.items()
         )
         return f"{self.text}; choose a reading: {ways}"
 
+    def option(self, answer: str) -> str:
+        """Return the option of the command line that gives an answer."""
+        return f"--choose {shlex.quote(f'{self.key}={answer}')}"
+
+    @property
+    def first(self) -> str:
+        """The first of the choices."""
+        return next(iter(self.choices))
+
 
 class UnsureError(TableError):
-    """Two readings of the tables are close, and nobody was asked which is right."""
+    """Two readings of the tables are close, and nobody was asked which is right.
 
-    def __init__(self, question: Question) -> None:
-        super().__init__(str(question))
-        self.question = question
+    ``questions`` are all that are open; each later one is that after the first choice of those
+    before it. ``question`` is the first.
+    """
+
+    def __init__(self, question: Question, *others: Question) -> None:
+        self.question, self.questions = question, (question, *others)
+        message = str(question)
+        if others:
+            parts = "; ".join(f"({at}) {each}" for at, each in enumerate(self.questions, 1))
+            message = (
+                f"{len(self.questions)} open questions: {parts}; the first reading of each is "
+                f"{self.first_options}"
+            )
+        super().__init__(message)
+
+    @property
+    def first_options(self) -> str:
+        """The options of the command line that give the first choice of each question."""
+        return " ".join(each.option(each.first) for each in self.questions)
 
 
 class Answers:

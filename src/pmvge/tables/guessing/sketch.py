@@ -10,7 +10,7 @@ from pmvge.errors import TableError
 from pmvge.tables.guessing.assembly import Assembly
 from pmvge.tables.guessing.folder import find_database_tables, find_tables
 from pmvge.tables.guessing.foreign_keys import ForeignKeys
-from pmvge.tables.guessing.questions import Answers, Question
+from pmvge.tables.guessing.questions import Answers, Question, UnsureError
 from pmvge.tables.guessing.staged_tables import stage_tables
 from pmvge.tables.project import Project
 from pmvge.tables.sources.connection import connect, table_errors
@@ -39,15 +39,33 @@ def sketch_project(
     ``folder`` is a folder, or an address such as ``postgresql://host/name``.
 
     If two readings are close, ``ask`` gets a :class:`Question` and returns one of its choices;
-    without it UnsureError is raised. ``answers`` are answers in advance, by the keys of questions;
-    they also overrule guesses. Raise TableError if there are no tables, or none that links two
-    entities.
+    without it UnsureError with all questions is raised. ``answers`` are answers in advance, by the
+    keys of questions; they also overrule guesses. Raise TableError if there are no tables, or none
+    that links two entities.
     """
+    open_questions: dict[str, Question] = {}
+
+    def take_first(question: Question) -> str:
+        open_questions[question.key] = question
+        return question.first
+
+    try:
+        sketch = _sketch(folder, Answers(answers, ask or take_first))
+    except TableError as error:
+        # What follows from a reading that may be wrong is no error yet, but a wrong answer is.
+        if not open_questions or str(error).startswith("--choose"):
+            raise
+    if open_questions:
+        raise UnsureError(*open_questions.values())
+    return sketch
+
+
+def _sketch(folder: str | Path, decisions: Answers) -> Sketch:
+    """Return a project guessed from a folder or a database, with the answers to all questions."""
     address = str(folder) if str(folder).startswith(ADDRESSES) else None
     path = Path(folder) if address is None else Path()
     if not path.is_dir():
         raise TableError(f"{path}: no such folder")
-    decisions = Answers(answers, ask)
     with connect(path) as db:
         if address is None:
             found, skipped = find_tables(path, decisions)

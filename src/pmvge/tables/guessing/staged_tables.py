@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,13 +10,16 @@ import duckdb
 
 from pmvge.errors import TableError
 from pmvge.tables.guessing.array_rows import join_arrays
-from pmvge.tables.guessing.cells import decimal_commas, is_code
+from pmvge.tables.guessing.cells import decimal_commas, is_code, is_number
+from pmvge.tables.guessing.column_names import GENERIC_NAMES, TIME_NAMES
+from pmvge.tables.guessing.damaged_ids import find_damaged_key
 from pmvge.tables.guessing.folder import FoundTable
-from pmvge.tables.guessing.foreign_keys import MAX_COLUMNS, Table
-from pmvge.tables.guessing.guess import GENERIC_NAMES, TIME_NAMES, guess_key, id_by_name
+from pmvge.tables.guessing.foreign_keys import MAX_COLUMNS
+from pmvge.tables.guessing.id_column import guess_key, id_by_name
 from pmvge.tables.guessing.profile import profile_columns
 from pmvge.tables.guessing.questions import Answers, Question, UnsureError
-from pmvge.tables.guessing.text_files import NUMBER
+from pmvge.tables.guessing.table import Table
+from pmvge.tables.sources.amounts import decimal_evidence
 from pmvge.tables.sources.connection import table_errors
 from pmvge.tables.sources.formats import declared_types
 from pmvge.tables.sources.source import Source
@@ -38,6 +42,9 @@ def stage_tables(
             if _has_decimal_commas(table, answers):
                 dialect = replace(dialect, decimal=",")
                 notes += (f"{source} has numbers with a decimal comma",)
+            else:
+                notes += _thousands(table)
+            notes += _mixed_amounts(table)
             if words := _missing_words(table):
                 dialect = replace(dialect, na_values=words)
                 listed = ", ".join(map(repr, words))
@@ -61,8 +68,17 @@ def stage_tables(
     for table in tables:
         key = answers.given(f"{table.source}:id", dict.fromkeys(table.columns, ""))
         others = [other for other in tables if other is not table]
-        table.key = key or _shared_key(table, others) or guess_key(table.name, table.columns)
+        table.key = key or _shared_key(table, others) or _guess_key(db, table, others)
     return tables, skipped
+
+
+def _guess_key(db: duckdb.DuckDBPyConnection, table: Table, others: list[Table]) -> str | None:
+    """Return the most likely id of a table, by its own columns and those that refer to it."""
+    guessed = guess_key(table.name, table.columns)
+    if guessed is not None and id_by_name(table.name, table.columns) == guessed:
+        return guessed
+    with table_errors(str(table.source)):
+        return find_damaged_key(db, table, guessed, others) or guessed
 
 
 def _shared_key(table: Table, others: list[Table]) -> str | None:
@@ -98,17 +114,47 @@ def _has_decimal_commas(table: Table, answers: Answers) -> bool:
     if table.source.path is None:
         return False
     found = {c: decimal_commas(p.cells) for c, p in table.columns.items() if p.cells}
-    columns = [c for c, kind in found.items() if kind is not None]
-    if not columns:
+    columns = [c for c, kind in found.items() if kind in ("decimal", "either")]
+    if not any(found.values()):
         return False
     choices = {",": "the comma is a decimal comma", ".": "it is not, and these values are texts"}
     key = f"{table.source}:decimal"
     given = answers.given(key, choices)
-    if given is None and all(found[c] == "either" for c in columns):
+    if not columns:
+        return given == ","
+    if given is None and "decimal" not in found.values():
         example = next(cell for cell in table.columns[columns[0]].cells if "," in cell)
         text = f"{table.source}: column {columns[0]!r}: is {example!r} a number below 1,000?"
         given = answers.answer(Question(key, text, choices))
     return given in (None, ",")
+
+
+def _thousands(table: Table) -> tuple[str, ...]:
+    """Return notes on columns of amounts such as €1,500, whose comma separates thousands."""
+    notes = []
+    for column, profile in table.columns.items():
+        if decimal_commas(profile.cells) == "thousands":
+            example = next(cell for cell in profile.cells if "," in cell)
+            digits = re.sub(r"[^0-9]", "", example)
+            notes.append(
+                f"{table.source}: column {column!r}: {example!r} is read as {digits}; "
+                'decimal = "," makes the comma a decimal one'
+            )
+    return tuple(notes)
+
+
+def _mixed_amounts(table: Table) -> tuple[str, ...]:
+    """Return notes on columns of amounts of which some have decimal points and some commas."""
+    notes = []
+    for column, profile in table.columns.items():
+        point, comma, _ = decimal_evidence(profile.cells if profile.kind == "number" else ())
+        if point is not None and comma is not None:
+            digits = re.sub(r"[^0-9,]", "", comma).replace(",", ".")
+            notes.append(
+                f"{table.source}: column {column!r} has decimal points and decimal commas: "
+                f"{comma!r} is read as {digits}"
+            )
+    return tuple(notes)
 
 
 def _missing_words(table: Table) -> tuple[str, ...]:
@@ -117,7 +163,7 @@ def _missing_words(table: Table) -> tuple[str, ...]:
     for column, profile in table.columns.items():
         known = column in table.declared or is_code(column, profile.padded)
         if profile.numbers >= MOSTLY * profile.present > 0 and not known:
-            others = {cell: None for cell in profile.cells if not NUMBER.fullmatch(cell)}
+            others = {cell: None for cell in profile.cells if not is_number(cell)}
             if len(others) <= 3 and not any(map(str.isdigit, "".join(others))):
                 words |= others
     return tuple(words)

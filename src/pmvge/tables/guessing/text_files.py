@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import re
@@ -11,22 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pmvge.errors import TableError
+from pmvge.tables.guessing.cells import NUMBER
+from pmvge.tables.guessing.text_encodings import guess_encoding
 from pmvge.tables.sources.connection import table_errors
 from pmvge.tables.sources.dialect import DELIMITERS, Dialect
-from pmvge.tables.sources.files import CSV, open_unpacked, read_start
+from pmvge.tables.sources.files import CSV, open_unpacked
 from pmvge.tables.sources.header import RECBOLE
-from pmvge.tables.sources.text import NULLS, codec_of, guess_delimiter, is_utf16
+from pmvge.tables.sources.text import NULLS, guess_delimiter
+from pmvge.tables.sources.text_encoding import codec_of
 
 LINES, CHARACTERS = 200, 1 << 18  # of a file that are looked at, but MIN_LINES at least
 MIN_LINES = 10
-ENCODED = 1 << 28  # bytes whose encoding is tested
 HEADER_WORDS = re.compile(
     r"(^|_)(ids?|names?|users?|items?|titles?|genres?|tags?|source|target|from|to|head|tail|relation"
     r"|src|dst|nodes?|weight|ratings?|counts?|score|value|labels?|class|category|type|date|time"
     r"|timestamp|year|text|code|key|gender|sex|age|city|country|state|description|url|email|index"
     r"|cited|citing|left|right|parent|child|colou?r)(_|$)"
 )
-NUMBER = re.compile(r"\s*[-+]?(\d+([.,]\d*)?|\.\d+)([eE][-+]?\d+)?\s*")
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,15 @@ class TextFile:
     header: bool | None
 
 
-def sniff_text(path: Path) -> TextFile:
+def sniff_text(path: Path, encoding: str | None = None) -> TextFile:
     """Return how a text file is written; raise TableError if it is not a table.
 
+    The encoding is guessed if it is not given.
     A file whose name does not end as that of a CSV file is a table if all its first lines have the
     same number of cells, two or more.
     """
     with table_errors(path.name):
-        encoding = _guess_encoding(path)
+        encoding = encoding or guess_encoding(path)
         lines, complete = _first_lines(path, encoding)
     if "\0" in lines:
         raise TableError(f"{path.name}: expected a text file, got another format")
@@ -63,30 +64,9 @@ def sniff_text(path: Path) -> TextFile:
     return TextFile(Dialect(encoding=encoding, delimiter=delimiter), rows, guess_header(rows))
 
 
-def _guess_encoding(path: Path) -> str:
-    """Return "utf-8" if a file is UTF-8, else "latin-1", in which every byte is valid.
-
-    All of it is tested, up to ``ENCODED`` bytes: the first letter beyond ASCII may come late. A
-    file with the byte-order mark of UTF-16 needs no encoding.
-    """
-    if is_utf16(read_start(path)):
-        return Dialect.encoding
-    decoder, left = codecs.getincrementaldecoder("utf-8")(), ENCODED
-    try:
-        with open_unpacked(path) as stream:
-            while left > 0 and (chunk := stream.read(1 << 20)):
-                decoder.decode(chunk)
-                left -= len(chunk)
-            if left > 0:
-                decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        return "latin-1"
-    return "utf-8"
-
-
 def _first_lines(path: Path, encoding: str) -> tuple[str, bool]:
     """Return the first lines of a file, and whether they are all of it."""
-    codec = codec_of(read_start(path), encoding)
+    codec = codec_of(path, encoding)
     with open_unpacked(path) as binary, io.TextIOWrapper(binary, codec, newline="") as stream:
         text = stream.read(CHARACTERS)
         while (more := stream.read(CHARACTERS)) and len(text) < 1 << 24:
@@ -141,11 +121,14 @@ def _rows(text: str, delimiter: str) -> list[list[str]]:
 def guess_header(rows: list[list[str]]) -> bool | None:
     """Return whether the first row has names of columns; None if it is not clear.
 
-    A number is no name, and a name is not among the values of its column. Words above numbers are
-    names. Where all cells are words, known names and the shape of the values decide.
+    Empty columns are ignored. A number is no name, and a name is not among the values of its
+    column. Words above numbers are names. Where all cells are words, known names and the shape of
+    the values decide.
     """
     if len(rows) < 2:
         return True
+    used = [at for at in range(len(rows[0])) if any(row[at].strip() for row in rows)]
+    rows = [[row[at] for at in used] for row in rows]
     first, columns = rows[0], [[row[at] for row in rows[1:]] for at in range(len(rows[0]))]
     if all(RECBOLE.fullmatch(name.strip()) for name in first):
         return True

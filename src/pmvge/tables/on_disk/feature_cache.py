@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pmvge.errors import StorageError
 from pmvge.storage import file_name, make_folder
-from pmvge.tables.columns.encodings import Notes
+from pmvge.tables.columns.encoded import Notes
 from pmvge.tables.columns.recipe import Recipe
 from pmvge.tables.columns.saved import read_recipe
 from pmvge.tables.on_disk.mapped import (

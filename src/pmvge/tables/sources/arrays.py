@@ -78,6 +78,12 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
             if is_sparse:
                 arrays = {VECTOR: _dense(path)}
     except _DAMAGES as error:
+        if isinstance(error, ValueError) and "object" in str(error).lower():
+            raise TableError(
+                f"{path.name}: expected an array of numbers or texts, got Python objects; convert "
+                "it before np.save: np.stack(X).astype('float32') for rows of one length, or "
+                "X.astype(str) for texts"
+            ) from error
         raise TableError(f"{path.name}: cannot be read: {one_line(error)}") from error
     lengths = {key: len(array) if array.ndim else 0 for key, array in arrays.items()}
     if len({*lengths.values()}) != 1 or 0 in lengths.values():

@@ -24,12 +24,14 @@ from pmvge.errors import TableError, one_line
 BATCH = 1 << 14  # rows fetched at once
 # DuckDB has one exception for all malformed CSV files, and not always a reason.
 CSV_HINT = (
-    "; in a CSV file, check the quotes, the line endings (LF or CRLF, not both) and the encoding "
-    '(UTF-8, or set encoding = "latin-1")'
+    "; in a CSV file, check the first line (names of columns, no title), the quotes, the line "
+    "endings (LF or CRLF, not both) and the encoding "
+    '(UTF-8, or set encoding = "cp1252")'
 )
 ENCODING_HINT = (
-    '; expected text in UTF-8: set encoding = "latin-1" for the table in the project file, or '
-    "convert the file with iconv -f LATIN1 -t UTF-8 OLD > NEW"
+    '; set the encoding of the table in pmvge.toml, such as encoding = "cp1252" (Windows, Western '
+    'Europe), "gb18030" (Chinese) or "cp932" (Japanese), or convert the file to UTF-8, the '
+    "default: iconv -f CP1252 -t UTF-8 OLD > NEW"
 )
 CONFIG: dict[str, str | bool | int | float | list[str]] = {
     # A name in a query is a table or a file, never a Python variable.

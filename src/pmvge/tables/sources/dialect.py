@@ -7,9 +7,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from pmvge.errors import TableError, choose, short
+from pmvge.tables.sources.text_encoding import encoding_name
 
 DELIMITERS = (",", "\t", ";", "|", "::", " ")
-ENCODINGS = ("utf-8", "latin-1")
+DECIMAL_COMMA = r"[-+]?\d+,\d+"  # a number such as 3,5
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Dialect:
         Whether the first line has the names of the columns. If it has not, columns are named
         ``column1``, ``column2``, ...; a tuple of names is for the first columns of such a file.
     encoding
-        "utf-8" or "latin-1".
+        The name of a text encoding of Python, such as "utf-8", "cp1252" or "gb18030". A file in
+        UTF-8 or UTF-16 is recognised and needs no encoding.
     decimal
         "." or ",": how numbers are written. With "," the cell ``3,5`` is the number 3.5.
     na_values
@@ -43,10 +45,10 @@ class Dialect:
         options: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
         }
-        for key in ("encoding", "decimal"):
-            if key in options:
-                known = ENCODINGS if key == "encoding" else (".", ",")
-                choose(key, options[key], known, where, error=TableError)
+        if "encoding" in options:
+            options["encoding"] = encoding_name(where, options["encoding"])
+        if "decimal" in options:
+            choose("decimal", options["decimal"], (".", ","), where, error=TableError)
         delimiter = options.get("delimiter")
         if delimiter is not None and not (isinstance(delimiter, str) and 1 <= len(delimiter) <= 4):
             raise TableError(

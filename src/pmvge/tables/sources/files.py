@@ -28,6 +28,9 @@ def find_files(folder: Path, name: str) -> list[Path]:
     if not name or "\0" in name:
         raise TableError(f"expected the name of a file, got {short(name)}")
     exact = folder / name  # a file name may contain glob characters
+    if exact.is_dir():
+        glob = Path(name) / "*.csv"
+        raise TableError(f"{name}: is a folder; name its files, such as {glob}")
     root = Path(exact.anchor) if Path(name).is_absolute() else folder
     pattern = str(exact.relative_to(root)) if Path(name).is_absolute() else name
     try:
@@ -36,8 +39,6 @@ def find_files(folder: Path, name: str) -> list[Path]:
         raise TableError(f"{name}: is not a valid glob pattern: {error}") from error
     files = [path for path in matches if path.is_file()]
     if not files:
-        if exact.is_dir():
-            raise TableError(f"{name}: is a folder; name its files, such as {name}/*.csv")
         near = sorted(p.name for p in exact.parent.glob("*") if p.name.endswith(ENDINGS))
         likely = get_close_matches(exact.name, near, n=1)
         hint = f"; there are {', '.join(near[:8])}" if near else ""

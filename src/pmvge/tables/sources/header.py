@@ -6,33 +6,40 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
+import duckdb
+
 from pmvge.errors import TableError, short
+from pmvge.tables.sources.connection import fetch_all, quote_ident
 
 RECBOLE_TYPES = ("token", "token_seq", "float", "float_seq")
 RECBOLE = re.compile(rf"(.+):({'|'.join(RECBOLE_TYPES)})")
 
 
 class Header(NamedTuple):
-    """The names of columns, the types that a header declares, and the delimiter of a text file."""
+    """The names of columns, the types that a header declares, and the delimiter of a text file.
+
+    ``unnamed`` are the positions of columns whose cell is empty; their names are made up.
+    """
 
     names: list[str]
     types: dict[str, str]  # column -> one of RECBOLE_TYPES
     delimiter: str = ","
+    unnamed: tuple[int, ...] = ()
 
 
 def parse_header(where: str, cells: list[str], delimiter: str = ",") -> Header:
     """Return the header whose names are in the cells of a first line.
 
     Cells ``name:type``, as RecBole writes them, give names and types. Raise TableError, which
-    starts with ``where``, if names are missing, repeat, or are numbers.
+    starts with ``where``, if there are no names, or if they repeat or are numbers.
     """
     names = [name.strip() for name in cells]
-    if any(not name for name in names):
-        unnamed = 1 + names.index("")
-        if unnamed == 1 and len(names) > 1 and len({*names}) == len(names):
-            names = ["index", *names[1:]]  # the index that pandas writes
-        else:
-            raise TableError(f"{where}: column {unnamed} has no name in the first line")
+    if not any(names):
+        raise TableError(f"{where}: expected column names in the first line, got empty cells")
+    if not names[0]:
+        names[0] = "index"  # the index that pandas writes
+    unnamed = tuple(at for at, name in enumerate(names) if not name)
+    names = [name or f"column {at} without a name" for at, name in enumerate(names)]
     types = {}
     if all(match := [RECBOLE.fullmatch(name) for name in names]):
         types = {m[1]: m[2] for m in match if m}
@@ -48,4 +55,25 @@ def parse_header(where: str, cells: list[str], delimiter: str = ",") -> Header:
             f"{where}: expected column names in the first line, got {short(numbers[0])}; set "
             "header = false if the file has no header"
         )
-    return Header(names, types, delimiter)
+    return Header(names, types, delimiter, unnamed)
+
+
+def select_named(db: duckdb.DuckDBPyConnection, where: str, rows: str, header: Header) -> str:
+    """Return the SQL that selects the columns of a table that have a name.
+
+    ``rows`` is the SQL of the table, with the names of ``header``. Raise TableError, which starts
+    with ``where``, if a column without a name has values.
+    """
+    if not header.unnamed:
+        return f"SELECT * FROM {rows}"
+    names = [quote_ident(header.names[at]) for at in header.unnamed]
+    counts = ", ".join(f"count_if(trim(CAST({name} AS VARCHAR)) <> '')" for name in names)
+    (found,) = fetch_all(db, f"SELECT {counts} FROM {rows}")
+    for at, count in zip(header.unnamed, found, strict=True):
+        if count:
+            raise TableError(
+                f"{where}: column {at + 1} has {count:,} values, but no name in the first line, "
+                f"which starts with {short(header.names[0])}; name it, or if the first line is a "
+                "title, delete the lines above the names of the columns"
+            )
+    return f"SELECT * EXCLUDE ({', '.join(names)}) FROM {rows}"

@@ -8,12 +8,20 @@ from pathlib import Path
 
 import duckdb
 
-from pmvge.tables.sources.connection import list_files, quote_ident, quote_literal
+from pmvge.errors import TableError, short
+from pmvge.tables.sources.connection import (
+    fetch_all,
+    list_files,
+    quote_ident,
+    quote_literal,
+)
 from pmvge.tables.sources.file_format import FileFormat
 from pmvge.tables.sources.source import Source
 
 # Texts that look like something else stay texts, as in CSV files; so do values of several types.
 _TEXTS = re.compile(r"\b(JSON|UUID|DATE|TIME|TIMESTAMP(_NS| WITH TIME ZONE)?)\b")
+_EXPECTED = "expected a list of objects, or one object per line"
+_FIX = "with pandas, write to_json(orient='records')"
 
 
 class Json(FileFormat):
@@ -33,10 +41,16 @@ class Json(FileFormat):
     ) -> None:
         options = "format = 'auto', records = 'true', maximum_object_size = 268435456"
         listed = list_files(files)
-        described = db.execute(
-            f"DESCRIBE SELECT * FROM read_json({listed}, {options}, sample_size = -1, "
-            "union_by_name = true, map_inference_threshold = -1)"
-        ).fetchall()
+        scan = f"read_json({listed}, {options}, sample_size = -1, union_by_name = true, "
+        scan += "map_inference_threshold = -1)"
+        try:
+            described = fetch_all(db, f"DESCRIBE SELECT * FROM {scan}")
+        except duckdb.BinderException as error:  # "expected records"
+            raise TableError(f"{source}: {_EXPECTED}, got other values; {_FIX}") from error
+        kinds = [str(kind) for _, kind, *_ in described]
+        if _are_tables(kinds) and len(fetch_all(db, f"SELECT 1 FROM {scan} LIMIT 2")) == 1:
+            found = f"one object with the keys {short([str(row[0]) for row in described])}"
+            raise TableError(f"{source}: {_EXPECTED}, got {found}; {_FIX}")
         columns = ", ".join(
             f"{quote_literal(str(column))}: {quote_literal(_TEXTS.sub('VARCHAR', str(kind)))}"
             for column, kind, *_ in described
@@ -45,3 +59,9 @@ class Json(FileFormat):
             f"CREATE TEMP VIEW {quote_ident(name)} AS SELECT * FROM "
             f"read_json({listed}, {options}, columns = {{{columns}}})"
         )
+
+
+def _are_tables(kinds: Sequence[str]) -> bool:
+    """Return whether all keys of an object have lists or objects, and these have others inside."""
+    nested = all(kind.endswith("]") or kind.startswith("STRUCT") for kind in kinds)
+    return nested and any("STRUCT" in kind or kind.endswith(("][]", "JSON[]")) for kind in kinds)

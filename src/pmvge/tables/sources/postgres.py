@@ -1,4 +1,4 @@
-"""Tables and queries of a PostgreSQL server, copied as text.
+"""Tables and queries of a PostgreSQL server: arrays are copied as lists, other values as text.
 
 pg8000 is written in Python, needs no client library, and passes on the bytes of COPY without
 looking at them. DuckDB's own extension for PostgreSQL would have to be downloaded.
@@ -27,13 +27,18 @@ SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname ELSE n.nspname || '.'
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT LIKE 'pg\\_%'
     AND n.nspname <> 'information_schema' ORDER BY 1"""
+_ELEMENTS = """
+SELECT a.oid, e.typname FROM pg_type a JOIN pg_type e ON e.oid = a.typelem
+WHERE a.typcategory = 'A'"""
+_INTEGERS, _NUMBERS = ("int2", "int4", "int8"), ("float4", "float8", "numeric")
 
 
 def copy_postgres(db: duckdb.DuckDBPyConnection, name: str, source: Source) -> None:
-    """Copy the rows of a table or query into a table ``name`` of the connection, as text.
+    """Copy the rows of a table or query into a table ``name`` of the connection.
 
-    The rows go through a temporary file, so that they may exceed memory. An array is written as
-    JSON, ``[0.5, 1.0]``. The session is read-only, and the server executes one statement at a time.
+    The rows go through a temporary file, so that they may exceed memory. Arrays, written as JSON,
+    become lists of integers, numbers or texts; those of more dimensions become one long list. Other
+    values are texts. The session is read-only, and the server executes one statement at a time.
     Raise TableError if the server cannot be reached, or the table or query is not valid.
     """
     address, file = str(source.database), temporary_file(db, ".csv")
@@ -52,7 +57,9 @@ def copy_postgres(db: duckdb.DuckDBPyConnection, name: str, source: Source) -> N
         names = [str(column["name"]) for column in described]
         if len({column.lower() for column in names}) < len(names):
             raise TableError(f"{source}: expected distinct column names, got {short(names)}")
-        texts = ", ".join(f"to_json(t.{quote_ident(column)}) #>> '{{}}'" for column in names)
+        elements = dict(server.execute_unnamed(_ELEMENTS).rows)
+        kinds = {str(column["name"]): elements.get(column["type_oid"]) for column in described}
+        texts = ", ".join(_text(column, kind is not None) for column, kind in kinds.items())
         with file.open("wb") as stream:
             server.execute_unnamed(
                 f"COPY (SELECT {texts} FROM {rows}) TO STDOUT "
@@ -60,13 +67,34 @@ def copy_postgres(db: duckdb.DuckDBPyConnection, name: str, source: Source) -> N
                 stream=stream,
             )
     columns = ", ".join(f"{quote_literal(column)}: 'VARCHAR'" for column in names)
+    values = ", ".join(_value(column, kind) for column, kind in kinds.items())
     db.execute(
-        f"CREATE TEMP TABLE {quote_ident(name)} AS SELECT * FROM read_csv("
+        f"CREATE TEMP TABLE {quote_ident(name)} AS SELECT {values} FROM read_csv("
         f"{quote_literal(str(file))}, auto_detect = false, header = false, delim = ',', "
         "quote = '\"', escape = '\"', nullstr = '', allow_quoted_nulls = false, "
         f"max_line_size = 268435456, columns = {{{columns}}})"
     )
     file.unlink()
+
+
+def _text(column: str, is_array: bool) -> str:
+    """Return the server's SQL of a column as text; that of an array is JSON, ``[0.5, 1.0]``."""
+    name = f"t.{quote_ident(column)}"
+    if not is_array:
+        return f"to_json({name}) #>> '{{}}'"
+    return f"CASE WHEN {name} IS NOT NULL THEN to_json(ARRAY(SELECT unnest({name}))) END"
+
+
+def _value(column: str, element: str | None) -> str:
+    """Return DuckDB's SQL of a copied column; ``element`` is the type of an array's elements."""
+    name = quote_ident(column)
+    if element is None:
+        return name
+    if element in _INTEGERS:
+        return f"CAST(CAST({name} AS JSON) AS BIGINT[]) AS {name}"
+    if element in _NUMBERS:
+        return f"CAST(CAST({name} AS JSON) AS DOUBLE[]) AS {name}"
+    return f"CAST(CAST({name} AS JSON) AS VARCHAR[]) AS {name}"
 
 
 def postgres_tables(address: str) -> list[str]:

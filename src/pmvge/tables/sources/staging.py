@@ -10,8 +10,11 @@ import pyarrow
 
 from pmvge.errors import TableError
 from pmvge.graph import Pair
+from pmvge.tables.sources.amounts import is_swapped
+from pmvge.tables.sources.columnar import with_named_index
 from pmvge.tables.sources.connection import hex_name, quote_ident, quote_literal, table_errors
 from pmvge.tables.sources.databases import check_plan, check_query, stage_database
+from pmvge.tables.sources.dialect import DECIMAL_COMMA
 from pmvge.tables.sources.files import find_files
 from pmvge.tables.sources.formats import common_format
 from pmvge.tables.sources.row_arrays import stage_arrays
@@ -92,8 +95,11 @@ def _replace_cells(column: str, kind: str, na_values: tuple[str, ...], decimal: 
     name = quote_ident(column)
     expression = name
     if kind == "VARCHAR" and decimal == ",":
-        is_number = f"regexp_full_match({name}, '[-+]?\\d+,\\d+')"
-        expression = f"CASE WHEN {is_number} THEN replace({name}, ',', '.') ELSE {name} END"
+        is_number = f"regexp_full_match({name}, {quote_literal(DECIMAL_COMMA)})"
+        expression = (
+            f"CASE WHEN {is_number} THEN replace({name}, ',', '.') "
+            f"WHEN {is_swapped(name)} THEN translate({name}, ',.', '.') ELSE {name} END"
+        )
     if na_values and not kind.endswith("]"):
         listed = ", ".join(map(quote_literal, na_values))
         expression = (
@@ -109,15 +115,12 @@ def as_arrow(where: str, frame: Any) -> pyarrow.Table:
     """
     try:
         if hasattr(frame, "iloc") and hasattr(frame, "columns"):  # pandas; keep a named index
-            return pyarrow.Table.from_pandas(frame, preserve_index=bool(_named_index(frame)))
-        return pyarrow.table(frame)
+            named = any(name is not None for name in getattr(frame.index, "names", []))
+            return with_named_index(pyarrow.Table.from_pandas(frame, preserve_index=named))
+        return with_named_index(pyarrow.table(frame))
     except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as error:
         message = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TableError(
             f"{where}: expected a pandas, polars or Arrow table whose columns have one type each: "
             f"{message}"
         ) from error
-
-
-def _named_index(frame: Any) -> list[str]:
-    return [name for name in getattr(frame.index, "names", []) if name is not None]

@@ -6,42 +6,41 @@ of a numeric column also finds a word in row 10,000,000.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import re
-import shutil
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import duckdb
 
 from pmvge.errors import TableError
-from pmvge.tables.sources.connection import (
-    list_files,
-    quote_ident,
-    quote_literal,
-    temporary_file,
-)
+from pmvge.tables.sources.connection import list_files, quote_ident, quote_literal
 from pmvge.tables.sources.dialect import DEFAULT, Dialect
 from pmvge.tables.sources.file_format import FileFormat
-from pmvge.tables.sources.files import open_unpacked, read_start
-from pmvge.tables.sources.header import Header, parse_header
+from pmvge.tables.sources.files import open_unpacked
+from pmvge.tables.sources.header import Header, parse_header, select_named
+from pmvge.tables.sources.line_endings import copy_with_line_feeds, has_mixed_endings
 from pmvge.tables.sources.source import Source
+from pmvge.tables.sources.text_encoding import (
+    codec_of,
+    copy_as_utf8,
+    has_ascii_lines,
+    utf16_codec,
+)
 from pmvge.tables.sources.wide import is_wide, read_wide, with_integers
 
 NULLS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")  # as in pandas
 
 
 class Text(FileFormat):
-    """Text files in UTF-8, Latin-1 or UTF-16 (with a byte-order mark), also compressed."""
+    """Text files in any encoding that Python has, also compressed; UTF-16 is recognised."""
 
     name = "CSV"
     reads_na_values = True
 
     def recognizes(self, path: Path, start: bytes) -> bool:
-        if is_utf16(start):
+        if utf16_codec(start) is not None:
             return True
         return b"\0" not in start and start[:4] != b"PK\x03\x04" and start.lstrip()[:1] != b"<"
 
@@ -55,9 +54,10 @@ class Text(FileFormat):
                 raise TableError(
                     f"{source}: {path.name} and {files[0].name} have different headers"
                 )
-        if any(is_utf16(read_start(path)) for path in files):
-            files = [_to_utf8(db, path, dialect) for path in files]
-            dialect = replace(dialect, encoding="utf-8")
+        codecs = [codec_of(path, dialect.encoding) for path in files]
+        if any(codec != "utf-8-sig" for codec in codecs):
+            files = [copy_as_utf8(db, *given) for given in zip(files, codecs, strict=True)]
+        files = [copy_with_line_feeds(db, p) if has_mixed_endings(p) else p for p in files]
         scan = _scan(files, header, dialect)
         table = None
         if is_wide(len(header.names), files):
@@ -65,9 +65,10 @@ class Text(FileFormat):
             if table is None:
                 table = db.sql(f"SELECT * FROM {scan}").to_arrow_table()
         if table is not None:
-            db.register(name, with_integers(table))
-        else:
-            db.execute(f"CREATE TEMP VIEW {quote_ident(name)} AS SELECT * FROM {scan}")
+            db.register(f"cells in {name}", with_integers(table))
+            scan = quote_ident(f"cells in {name}")
+        named = select_named(db, str(source), scan, header)
+        db.execute(f"CREATE TEMP VIEW {quote_ident(name)} AS {named}")
 
     def declared_types(self, path: Path, dialect: Dialect) -> dict[str, str]:
         return read_header(path, dialect).types
@@ -80,35 +81,9 @@ def _scan(files: Sequence[Path], header: Header, dialect: Dialect) -> str:
     return (
         f"read_csv({list_files(files)}, auto_detect = false, "
         f"header = {'true' if dialect.header is True else 'false'}, "
-        f"encoding = {quote_literal(dialect.encoding)}, "
         f"delim = {quote_literal(header.delimiter)}, "
         f"quote = '\"', escape = '\"', columns = {{{columns}}}, nullstr = [{nulls}])"
     )
-
-
-def is_utf16(start: bytes) -> bool:
-    """Return whether a text starts with the byte-order mark of UTF-16."""
-    return start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-
-
-def codec_of(start: bytes, encoding: str) -> str:
-    """Return Python's codec for a text file; a byte-order mark overrules its ``encoding``."""
-    if is_utf16(start):
-        return "utf-16"
-    return "utf-8-sig" if encoding == "utf-8" else encoding
-
-
-def _to_utf8(db: duckdb.DuckDBPyConnection, path: Path, dialect: Dialect) -> Path:
-    """Copy a text file to a temporary one in UTF-8, without a byte-order mark."""
-    target = temporary_file(db, ".csv")
-    codec = codec_of(read_start(path), dialect.encoding)
-    with (
-        open_unpacked(path) as stream,
-        io.TextIOWrapper(stream, codec, newline="") as text,
-        target.open("w", encoding="utf-8", newline="") as copy,
-    ):
-        shutil.copyfileobj(text, copy, 1 << 20)
-    return target
 
 
 def read_header(path: Path, dialect: Dialect = DEFAULT) -> Header:
@@ -127,13 +102,14 @@ def read_header(path: Path, dialect: Dialect = DEFAULT) -> Header:
 
 
 def _first_line(path: Path, encoding: str) -> str:
-    codec = codec_of(read_start(path), encoding)
+    codec = codec_of(path, encoding)
+    lines: Iterator[str]
     with open_unpacked(path) as stream:
-        if codec == "utf-16":
+        if has_ascii_lines(codec):  # decode no more than the line: a wrong letter may come later
+            lines = (line.decode(codec) for line in iter(lambda: stream.readline(1 << 24), b""))
+        else:
             text = io.TextIOWrapper(stream, codec, newline="\n")
             lines = iter(lambda: text.readline(1 << 24), "")
-        else:  # decode no more than the line: a letter that is not UTF-8 may come later
-            lines = (line.decode(codec) for line in iter(lambda: stream.readline(1 << 24), b""))
         first = next(lines, "")
         while first.count('"') % 2 and (continued := next(lines, "")):
             first += continued  # an odd number of quotes: a name contains a line break

@@ -41,7 +41,6 @@ def read_wide(
     read = csv.ReadOptions(
         column_names=header.names,
         skip_rows_after_names=int(dialect.header is True),
-        encoding=dialect.encoding,
         block_size=1 << 24,
         use_threads=False,
     )
@@ -54,9 +53,7 @@ def read_wide(
     tables = []
     for path in files:
         try:
-            with pyarrow.OSFile(
-                str(path)
-            ) as file:  # a path could be a URL, which Arrow would fetch
+            with pyarrow.OSFile(str(path)) as file:  # Arrow would fetch a path that is a URL
                 tables.append(csv.read_csv(file, read, parse, convert))
         except pyarrow.ArrowException:
             return None

@@ -12,9 +12,10 @@ import duckdb
 import pyarrow
 
 from pmvge.errors import TableError, choose, one_line
+from pmvge.tables.sources.connection import quote_ident
 from pmvge.tables.sources.file_format import FileFormat
 from pmvge.tables.sources.files import WORKBOOKS
-from pmvge.tables.sources.header import parse_header
+from pmvge.tables.sources.header import Header, parse_header, select_named
 from pmvge.tables.sources.source import Source
 
 
@@ -33,13 +34,16 @@ class Workbook(FileFormat):
     def stage(
         self, db: duckdb.DuckDBPyConnection, name: str, files: Sequence[Path], source: Source
     ) -> None:
-        parts = [_read_sheet(path, source) for path in files]
+        headers, parts = zip(*(_read_sheet(path, source) for path in files), strict=True)
         for path, part in zip(files, parts, strict=True):
             if part.column_names != parts[0].column_names:
                 raise TableError(
                     f"{source}: {path.name} and {files[0].name} have different columns"
                 )
-        db.register(name, pyarrow.concat_tables(parts, promote_options="permissive"))
+        sheet = f"sheet in {name}"
+        db.register(sheet, pyarrow.concat_tables(parts, promote_options="permissive"))
+        named = select_named(db, str(source), quote_ident(sheet), headers[0])
+        db.execute(f"CREATE TEMP VIEW {quote_ident(name)} AS {named}")
 
     def table_names(self, path: Path) -> list[str]:
         with _open(path) as workbook:
@@ -63,8 +67,8 @@ def _open(path: Path) -> Iterator[Any]:
         raise TableError(f"{path.name}: cannot be read: {one_line(error)}") from error
 
 
-def _read_sheet(path: Path, source: Source) -> pyarrow.Table:
-    """Return the chosen sheet, or the only one, as a table."""
+def _read_sheet(path: Path, source: Source) -> tuple[Header, pyarrow.Table]:
+    """Return the header and the rows of the chosen sheet, or of the only one."""
     known = Workbook().table_names(path)
     if not known:
         raise TableError(f"{path}: expected a sheet with a header and rows, found none")
@@ -81,15 +85,14 @@ def _read_sheet(path: Path, source: Source) -> pyarrow.Table:
     rows = [row for row in cells if any(cell != "" for cell in row)]
     if not rows:
         raise TableError(f"{path}: expected a sheet with a header and rows, found empty cells")
-    header = [_as_text(cell) or "" for cell in rows[0]]
     has_header = source.dialect.header is True
-    names = (
-        parse_header(str(path), header).names
-        if has_header
-        else source.dialect.column_names(len(header))
-    )
-    columns = zip(*rows[has_header:], strict=True) if rows[has_header:] else [()] * len(names)
-    return pyarrow.table([_column(list(column)) for column in columns], names=names)
+    if has_header:
+        header = parse_header(str(path), [_as_text(cell) or "" for cell in rows[0]])
+    else:
+        header = Header(source.dialect.column_names(len(rows[0])), {})
+    values = rows[has_header:]
+    columns = zip(*values, strict=True) if values else [()] * len(header.names)
+    return header, pyarrow.table([_column(list(c)) for c in columns], names=header.names)
 
 
 def _column(cells: list[Any]) -> pyarrow.Array:
