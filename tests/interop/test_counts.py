@@ -1,5 +1,6 @@
 """AnnData, MuData and biom tables become graphs, and vectors go back into their rows."""
 
+import gzip
 import os
 import warnings
 from pathlib import Path
@@ -14,7 +15,7 @@ from scipy import sparse
 
 from pmvge import PMvGE
 from pmvge.errors import GraphError, InputError
-from pmvge.interop import from_anndata, from_biom, from_mudata, to_anndata, to_mudata
+from pmvge.interop import from_anndata, from_biom, from_mudata, read_biom, to_anndata, to_mudata
 
 
 def counts(n: int, p: int, seed: int = 0) -> np.ndarray:
@@ -74,12 +75,51 @@ def test_bad_tables() -> None:
         from_anndata(annotated(X, CELLS, GENES))
     with pytest.warns(UserWarning, match="not unique"):
         twice = annotated(counts(8, 5), ["a"] * 8, GENES)
-    with pytest.raises(GraphError, match="expected distinct names of rows"):
+    message = (
+        r"obs - var: expected distinct names of 'obs', got 'a' 8 times; .*obs_names_make_unique"
+    )
+    with pytest.raises(GraphError, match=message):
         from_anndata(twice)
+    with pytest.warns(UserWarning, match="not unique"):
+        twice = annotated(counts(8, 5), CELLS, ["x", "x", *GENES[2:]])
+    message = (
+        r"obs - var: expected distinct names of 'var', got 'x' 2 times; .*var_names_make_unique"
+    )
+    with pytest.raises(GraphError, match=message):
+        from_anndata(twice)
+    with pytest.raises(GraphError, match=r"from_anndata: expected anndata\.AnnData, got DataFrame"):
+        from_anndata(pd.DataFrame(X))
     with pytest.raises(GraphError, match="expected counts in X, got none; pass layer=NAME"):
         from_anndata(anndata.AnnData(obs=pd.DataFrame(index=CELLS), var=pd.DataFrame(index=GENES)))
     with pytest.raises(GraphError, match="under other names than 'x'"):
         from_anndata(annotated(counts(8, 5), CELLS, GENES), obs="x", var="x")
+
+
+def test_counts_that_are_only_in_raw() -> None:
+    adata = annotated(counts(8, 5), CELLS, GENES)
+    adata.raw = adata.copy()
+    adata.X = adata.X - 1
+    with pytest.raises(GraphError, match=r"layers: none.*adata\.raw\.to_adata\(\)"):
+        from_anndata(adata)
+    total = from_anndata(adata.raw.to_adata()).total_weight
+    assert total == adata.raw.X.sum()
+    adata.X = None
+    with pytest.raises(GraphError, match=r"in X, got none; .*adata\.raw\.to_adata\(\)"):
+        from_anndata(adata)
+    with pytest.raises(GraphError, match="unknown layer 'counts': there are none"):
+        from_anndata(adata, layer="counts")
+
+
+def test_features_that_are_no_numbers_are_named() -> None:
+    adata = annotated(counts(8, 5), CELLS, GENES)
+    adata.obsm["about"] = pd.DataFrame({"n": range(8), "batch": list("abababab")}, index=CELLS)
+    with pytest.raises(
+        GraphError, match=r"obsm\['about'\]: expected numbers, .* in column 'batch'"
+    ):
+        from_anndata(adata, obs_features="about")
+    adata.varm["about"] = np.full((5, 2), np.nan)
+    with pytest.raises(GraphError, match=r"from_anndata: varm\['about'\]: .*finite"):
+        from_anndata(adata, var_features="about")
 
 
 def fitted(graph) -> PMvGE:
@@ -140,8 +180,12 @@ def test_layers_of_modalities(two) -> None:
     for layers in ("counts", {"rna": "counts", "atac": "counts"}):
         graph = from_mudata(two, layers=layers)
         assert graph.links["obs", "rna"].total == two["rna"].layers["counts"].sum()
-    with pytest.raises(GraphError, match=r"atac: .*pass layers=\{modality: layer\}"):
+    with pytest.raises(GraphError, match=r"atac: .*pass layers=\{'atac': NAME\} .*'counts'"):
         from_mudata(two, layers={"rna": "counts"})
+    with pytest.raises(GraphError, match=r"layers: unknown modality 'atax': .*mean 'atac'"):
+        from_mudata(two, layers={"atax": "counts"})
+    with pytest.raises(GraphError, match=r"from_mudata: expected mudata\.MuData, got AnnData"):
+        from_mudata(two.mod["rna"])
 
 
 def test_vectors_of_modalities(two) -> None:
@@ -159,7 +203,7 @@ def test_biom_tables(tmp_path) -> None:
     metabolites = biom.Table(counts(3, 3, 1), list("xyz"), list("dca"))
     with biom.util.biom_open(str(tmp_path / "t.biom"), "w") as file:
         microbes.to_hdf5(file, "test")
-    graph = from_biom(biom.load_table(str(tmp_path / "t.biom")), observation="microbe")
+    graph = from_biom(tmp_path / "t.biom", observation="microbe")
     np.testing.assert_array_equal(graph.links["sample", "microbe"].matrix().toarray(), X.T)
     assert graph.ids["microbe"].tolist() == [f"otu{k}" for k in range(5)]
     both = from_biom({"microbe": microbes, "metabolite": metabolites})
@@ -169,6 +213,39 @@ def test_biom_tables(tmp_path) -> None:
     np.testing.assert_array_equal(links, frame)
     with pytest.raises(GraphError, match="from_biom: expected tables under other names"):
         from_biom(microbes, observation="sample")
+    paths = from_biom({"microbe": str(tmp_path / "t.biom"), "metabolite": metabolites})
+    np.testing.assert_array_equal(paths.links["sample", "metabolite"].matrix().toarray(), links)
+
+
+def test_biom_files_of_both_formats_and_damaged_ones(tmp_path) -> None:
+    table = biom.Table(counts(5, 4), [f"otu{k}" for k in range(5)], list("abcd"))
+    (tmp_path / "one.biom").write_text(table.to_json("test"))
+    read = read_biom(tmp_path / "one.biom")
+    assert read.ids().tolist() == list("abcd")
+    np.testing.assert_array_equal(read.matrix_data.toarray(), table.matrix_data.toarray())
+    (tmp_path / "bad.biom").write_bytes(b'{"no": "table"}' * 20)
+    with pytest.raises(InputError, match=r"bad\.biom: cannot be read as a biom table"):
+        from_biom(tmp_path / "bad.biom")
+    packed = gzip.compress((tmp_path / "one.biom").read_bytes())
+    tsv = table.to_tsv().encode()
+    for data, got in (
+        (packed, "gzip; unpack it: gzip -dc OLD > NEW"),
+        (tsv, "tab-separated text; convert it: biom convert --to-hdf5"),
+        (b"no table" * 20, "another format"),
+        (b"", "an empty file"),
+    ):
+        (tmp_path / "bad.biom").write_bytes(data)
+        expected = r"bad\.biom: expected biom 1 \(JSON\) or biom 2 \(HDF5\), got "
+        with pytest.raises(InputError, match=expected + got):
+            from_biom(tmp_path / "bad.biom")
+    with pytest.raises(InputError, match="expected a biom file, got a folder"):
+        from_biom(tmp_path)
+    with pytest.raises(InputError, match=r"none\.biom: expected a biom file, got no such file"):
+        from_biom(str(tmp_path / "none.biom"))
+    with pytest.raises(
+        GraphError, match=r"from_biom: m: expected biom\.Table, got ndarray; .*path"
+    ):
+        from_biom({"m": np.eye(2)})
 
 
 def test_microbes_and_metabolites_of_the_same_samples() -> None:

@@ -147,6 +147,38 @@ def test_observed_pairs_default_to_those_with_an_edge() -> None:
     assert list(MultiViewGraph.from_networkx(network).links) == [("a", "b"), ("b", "b")]
 
 
+def test_integers_that_name_the_sides_of_a_bipartite_graph() -> None:
+    network = networkx.davis_southern_women_graph()
+    graph = MultiViewGraph.from_networkx(network, view="bipartite")
+    assert dict(graph.sizes) == {"0": 18, "1": 14}
+    order = [graph.ids[view].tolist() for view in ("0", "1")]
+    assert order == [network.graph["top"], network.graph["bottom"]]
+    wanted = networkx.bipartite.biadjacency_matrix(network, *order)
+    np.testing.assert_array_equal(graph.links["0", "1"].matrix().toarray(), wanted.toarray())
+
+
+@pytest.mark.parametrize(
+    "node", [(0, 0), frozenset([1]), 0.5, None], ids=lambda node: type(node).__name__
+)
+def test_nodes_that_are_no_ids_name_the_fix(node) -> None:
+    network = networkx.grid_2d_graph(3, 3)
+    if not isinstance(node, tuple):
+        network = networkx.Graph()
+        network.add_node(0)
+        network.add_nodes_from([1, 2], id=node)
+        network.add_edge(1, 2)
+    with pytest.raises(GraphError, match=r"from_networkx: view 'node': expected .*relabel_nodes"):
+        MultiViewGraph.from_networkx(network)
+
+
+def test_relabelled_nodes_are_ids() -> None:
+    grid = networkx.grid_2d_graph(3, 3)
+    graph = MultiViewGraph.from_networkx(networkx.relabel_nodes(grid, str))
+    assert graph.ids["node"].tolist() == [str(node) for node in grid]
+    with pytest.raises(GraphError, match=r"expected networkx\.Graph, got list"):
+        MultiViewGraph.from_networkx([(0, 1)])
+
+
 def test_a_directed_network_is_rejected() -> None:
     with pytest.raises(GraphError, match=r"from_networkx: expected an undirected.*to_undirected"):
         MultiViewGraph.from_networkx(networkx.DiGraph([(0, 1)]))
@@ -159,7 +191,15 @@ def test_a_directed_network_is_rejected() -> None:
         (lambda n: n.add_edge("a1", "b1", weight=-1), r"\('a', 'b'\): .*weights >= 0"),
         (lambda n: n.nodes["b1"].update(x=[1.0]), "view 'b': 2 of 3 nodes have no 'x'"),
         (lambda n: n.nodes["a1"].update(id=1), "view 'a': ids: .*got int, str"),
-        (lambda n: n.nodes["a1"].update(view=3), "names must be non-empty strings, got 3"),
+        (
+            lambda n: n.nodes["a1"].update(view=2.5),
+            r"node 'a1': 'view': expected a string or an integer, got 2\.5",
+        ),
+        (lambda n: n.nodes["a1"].update(view=""), "names must be non-empty strings, got ''"),
+        (
+            lambda n: (n.nodes["a1"].update(view=0), n.nodes["a2"].update(view="0")),
+            "'view': expected all strings or all integers, got 0 and '0'",
+        ),
         (lambda n: n.graph.update(pairs=[("a", "a")]), "got one between 'a' and 'b'"),
         (lambda n: n.graph.update(pairs=[("a", "b"), ("a", "c")]), "unknown view 'c'"),
         (

@@ -13,8 +13,8 @@ from pmvge.interop import from_pyg, to_pyg
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of its import
-    from torch_geometric.data import HeteroData
-    from torch_geometric.transforms import ToUndirected
+    from torch_geometric.data import Data, HeteroData
+    from torch_geometric.transforms import ToSparseTensor, ToUndirected
     from torch_geometric.utils import to_scipy_sparse_matrix
 
 
@@ -52,6 +52,85 @@ def test_reverse_edges_of_to_undirected_are_the_same_links() -> None:
     assert list(graph.links) == list(wanted.links)
     for pair, links in wanted.links.items():
         assert (links.matrix() != graph.links[pair].matrix()).nnz == 0
+
+
+def dense(graph: MultiViewGraph) -> dict:
+    return {pair: links.matrix().toarray().tolist() for pair, links in graph.links.items()}
+
+
+def test_an_exact_transpose_is_the_reverse_under_any_name() -> None:
+    """PyTorch Geometric's DBLP and IMDB call both directions "to"."""
+    data, wanted = hetero(), dense(from_pyg(hetero()))
+    back = data["film", "to", "user"]
+    back.edge_index = data["user", "rates", "film"].edge_index.flip(0)[:, [2, 0, 3, 1]]
+    back.edge_weight = data["user", "rates", "film"].edge_weight[[2, 0, 3, 1]]
+    data["user", "followed_by", "user"].edge_index = torch.tensor([[2, 1], [1, 0]])
+    assert dense(from_pyg(data)) == wanted
+    back.edge_weight = torch.ones(4)
+    with pytest.raises(GraphError, match=r"expected one edge type for 'film' and 'user'"):
+        from_pyg(data)
+
+
+def test_both_layouts_of_edges_are_the_same_links() -> None:
+    wanted = dense(from_pyg(hetero()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch checks no sparse tensors by default
+        transposed = ToSparseTensor()(hetero())
+    assert "edge_index" not in transposed["user", "rates", "film"]
+    assert dense(from_pyg(transposed)) == wanted
+    arrays = hetero()
+    for store in arrays.edge_stores:
+        store.edge_index = store.edge_index.numpy()
+    assert dense(from_pyg(arrays)) == wanted
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda w: w.clone().requires_grad_(),
+        lambda w: w.to(torch.bfloat16),
+        lambda w: w.to(torch.float16),
+        lambda w: w.numpy(),
+        lambda w: w.tolist(),
+    ],
+)
+def test_weights_and_features_may_be_any_array_of_numbers(convert) -> None:
+    data = hetero()
+    data["film"].x = convert(data["film"].x)
+    store = data["user", "rates", "film"]
+    store.edge_weight = convert(store.edge_weight)
+    graph = from_pyg(data)
+    assert dense(graph) == dense(from_pyg(hetero()))
+    np.testing.assert_array_equal(graph.views["film"], np.arange(8.0).reshape(4, 2))
+
+
+def test_sparse_features_of_any_kind() -> None:
+    for X in (
+        torch.eye(4, dtype=torch.bfloat16).to_sparse(),
+        torch.eye(4).to_sparse_csr(),
+        sparse.eye_array(4).tocsr(),
+    ):
+        data = hetero()
+        data["film"].x = X
+        np.testing.assert_array_equal(from_pyg(data).views["film"].toarray(), np.eye(4))
+
+
+def test_what_cannot_be_read_is_explained() -> None:
+    single = Data(x=torch.eye(3), edge_index=torch.tensor([[0, 1], [1, 2]]))
+    message = r"from_pyg: expected torch_geometric\.data\.HeteroData, got Data; .*to_heterogeneous"
+    with pytest.raises(GraphError, match=message):
+        from_pyg(single)
+    assert from_pyg(single.to_heterogeneous()).n_links == 2
+    data = hetero()
+    del data["user"].num_nodes
+    message = r"node type 'user': expected 'x' or num_nodes, .* set data\['user'\]\.num_nodes"
+    with pytest.raises(GraphError, match=message):
+        from_pyg(data)
+    data = hetero()
+    data["user", "follows", "user"].edge_index = torch.zeros(3, 2, dtype=torch.int64)
+    message = r"'follows', 'user'\): edge_index: expected shape \(2, edges\), got shape \(3, 2\)"
+    with pytest.raises(GraphError, match=message):
+        from_pyg(data)
 
 
 def test_round_trip() -> None:
@@ -112,8 +191,9 @@ def test_two_edge_types_of_a_view_pair_are_an_error() -> None:
         from_pyg(data)
     chosen = from_pyg(data, edge_types=[("film", "seen_by", "user")])
     assert list(chosen.links) == [("film", "user")]
-    with pytest.raises(GraphError, match=r"unknown edge type \('a', 'b', 'c'\): expected one of"):
-        from_pyg(data, edge_types=[("a", "b", "c")])
+    for unknown in ("a", "b", "c"), ("user", "film"):
+        with pytest.raises(GraphError, match=r"unknown edge type \('.*'\): expected one of"):
+            from_pyg(data, edge_types=[unknown])
 
 
 def test_directed_edges_in_both_orders_need_symmetrize() -> None:
@@ -125,5 +205,5 @@ def test_directed_edges_in_both_orders_need_symmetrize() -> None:
     assert links.matrix().toarray().tolist() == [[0, 2, 0], [2, 0, 1], [0, 1, 0]]
     del data["user", "follows", "user"].edge_index
     data["user", "follows", "user"].edge_attr = torch.ones(1)
-    with pytest.raises(GraphError, match="expected an edge_index"):
+    with pytest.raises(GraphError, match="expected edge_index or adj_t, got edge_attr"):
         from_pyg(data)

@@ -14,8 +14,9 @@ import numpy as np
 from scipy import sparse
 
 from pmvge.datasets.downloads import data_folder
-from pmvge.errors import InputError, one_line
+from pmvge.errors import InputError
 from pmvge.graph import MultiViewGraph
+from pmvge.interop import read_biom
 
 SOURCE = "https://github.com/biocore/mmvec/tree/master/examples/cf"
 ADDRESS = "https://raw.githubusercontent.com/biocore/mmvec/master/examples/cf/"
@@ -69,13 +70,4 @@ def _table(folder: Path, name: str) -> Any:
             "'pmvge datasets download microbes', or set PMVGE_DATA to the folder that contains "
             "'microbes'"
         )
-    try:
-        import biom
-        import h5py
-    except ImportError as error:
-        raise InputError("microbes need biom-format: pip install 'pmvge[interop]'") from error
-    try:
-        with h5py.File(path) as stream:
-            return biom.Table.from_hdf5(stream)
-    except Exception as error:  # h5py and biom raise many kinds for damaged files
-        raise InputError(f"{path}: cannot be read as a biom table: {one_line(error)}") from error
+    return read_biom(path)

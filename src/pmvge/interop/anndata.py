@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pmvge.errors import GraphError, choose
-from pmvge.graph import MultiViewGraph
+from pmvge.graph import MultiViewGraph, check_features
 from pmvge.interop.counts import Counts, FittedModel, graph_of_counts, vectors_of
+from pmvge.interop.instances import check_instance
 
 OBSM, VARM = "X_pmvge", "pmvge"  # keys of the results
 
@@ -53,32 +54,53 @@ def from_anndata(
     """
     where = "from_anndata"
     table = counts_of(where, adata, layer, var_features)
+    features = _features(where, "obsm", adata.obsm, obs_features)
+    return graph_of_counts(where, obs, {var: table}, features)
+
+
+def counts_of(
+    where: str,
+    adata: Any,
+    layer: str | None,
+    var_features: str | None = None,
+    option: str = "layer=NAME",
+) -> Counts:
+    """Return the counts of an AnnData object; raise GraphError if a key is unknown.
+
+    ``option`` is the argument that chooses another layer, for messages.
+    """
+    reading = "; read a file with anndata.read_h5ad(path)"
+    check_instance(where, adata, "anndata", "AnnData", reading)
     layers = ", ".join(map(repr, adata.layers)) or "none"
-    return graph_of_counts(
-        where,
-        obs,
-        {var: table},
-        _choose(where, "obsm", adata.obsm, obs_features),
-        f"; pass layer=NAME with counts (layers: {layers})",
-    )
-
-
-def counts_of(where: str, adata: Any, layer: str | None, var_features: str | None = None) -> Counts:
-    """Return the counts of an AnnData object; raise GraphError if a key is unknown."""
-    matrix = adata.X if layer is None else _choose(where, "layer", adata.layers, layer)
+    hint = f"; pass {option} with counts (layers: {layers})"
+    if adata.raw is not None:
+        hint += ", or adata.raw.to_adata() instead of adata if its values are counts"
+    if layer is not None:
+        choose("layer", layer, adata.layers, where, error=GraphError)
+    matrix = adata.X if layer is None else adata.layers[layer]
     if matrix is None:
-        raise GraphError(f"{where}: expected counts in X, got none; pass layer=NAME")
+        raise GraphError(f"{where}: expected counts in X, got none{hint}")
     if adata.isbacked and layer is None:
         matrix = matrix.to_memory() if hasattr(matrix, "to_memory") else matrix[:]
-    features = _choose(where, "varm", adata.varm, var_features)
-    return Counts(list(adata.obs_names), list(adata.var_names), matrix, features)
+    features = _features(where, "varm", adata.varm, var_features)
+    return Counts(list(adata.obs_names), list(adata.var_names), matrix, features, hint)
 
 
-def _choose(where: str, what: str, arrays: Any, key: str | None) -> Any:
+def _features(where: str, what: str, arrays: Any, key: str | None) -> Any:
+    """Return the features under a key of ``obsm`` or ``varm``, None without a key.
+
+    Raise GraphError, which names the key, if it is unknown or its values are not finite numbers.
+    """
     if key is None:
         return None
-    found = arrays[choose(what, key, list(arrays), where, error=GraphError)]
-    return found.to_numpy() if hasattr(found, "to_numpy") else found
+    found = arrays[choose(what, key, arrays, where, error=GraphError)]
+    where = f"{where}: {what}[{key!r}]"
+    if hasattr(found, "dtypes"):  # a data frame
+        for column, dtype in found.dtypes.items():
+            if dtype.kind not in "fiub":
+                raise GraphError(f"{where}: expected numbers, got {dtype} in column {column!r}")
+        found = found.to_numpy()
+    return check_features(where, found)
 
 
 def to_anndata(model: FittedModel, adata: Any, *, obs: str = "obs", var: str = "var") -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -20,6 +21,7 @@ class Counts(NamedTuple):
     columns: list[str]
     matrix: Any  # (samples, columns), dense or sparse
     features: Any = None  # of the columns; None: the view has none
+    hint: str = ""  # what to do if values are no counts
 
 
 class FittedModel(Protocol):
@@ -30,14 +32,13 @@ class FittedModel(Protocol):
 
 
 def graph_of_counts(
-    where: str, view: str, tables: Mapping[str, Counts], features: Any = None, hint: str = ""
+    where: str, view: str, tables: Mapping[str, Counts], features: Any = None
 ) -> MultiViewGraph:
     """Return the graph that links the samples, a view, to the columns of each table, views too.
 
     Weights are the counts. ``features`` are those of the samples, in the order of their first
     occurrence in the tables. Raise GraphError, which starts with ``where``, if a view has the name
-    of the samples' view, names repeat, or counts are negative or not finite; ``hint`` says what to
-    do about the latter.
+    of the samples' view, names repeat, or counts are negative or not finite.
     """
     if not tables or view in tables:
         raise GraphError(
@@ -48,15 +49,15 @@ def graph_of_counts(
     position = {name: at for at, name in enumerate(samples)}
     links = {}
     for name, table in tables.items():
-        if len({*table.samples}) < len(table.samples):
-            raise GraphError(f"{where}: {name}: expected distinct names of rows, got repeats")
+        _check_distinct(f"{where}: {view} - {name}", view, table.samples, "obs_names_make_unique")
+        _check_distinct(f"{where}: {view} - {name}", name, table.columns, "var_names_make_unique")
         matrix = sparse.coo_array(table.matrix)
         weights = np.asarray(matrix.data, dtype=np.float64)
         bad = weights[~np.isfinite(weights) | (weights < 0)]
         if len(bad):
             raise GraphError(
                 f"{where}: {name}: expected counts, finite numbers >= 0, but {len(bad):,} are not, "
-                f"such as {bad[0]:g}{hint}"
+                f"such as {bad[0]:g}{table.hint}"
             )
         rows = np.array([position[sample] for sample in table.samples], dtype=np.int64)
         links[view, name] = (rows[matrix.row], matrix.col.astype(np.int64), weights)
@@ -66,6 +67,16 @@ def graph_of_counts(
         views[name] = len(table.columns) if table.features is None else table.features
         ids[name] = table.columns
     return MultiViewGraph(views, links, ids)
+
+
+def _check_distinct(where: str, view: str, names: list[str], method: str) -> None:
+    """Raise GraphError if names repeat; ``method`` of AnnData and MuData makes them distinct."""
+    name, times = next(iter(Counter(names).most_common(1)), ("", 0))
+    if times > 1:
+        raise GraphError(
+            f"{where}: expected distinct names of {view!r}, got {name!r} {times:,} times; "
+            f"call {method}() first"
+        )
 
 
 def vectors_of(where: str, model: FittedModel, view: str, names: Any) -> NDArray[np.float32]:

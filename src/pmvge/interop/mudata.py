@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pmvge.errors import GraphError, choose
 from pmvge.graph import MultiViewGraph
 from pmvge.interop.anndata import OBSM, VARM, counts_of
 from pmvge.interop.counts import FittedModel, graph_of_counts, vectors_of
+from pmvge.interop.instances import check_instance
 
 
 def from_mudata(
@@ -18,15 +20,21 @@ def from_mudata(
     ``obs`` is the name of the observations' view; each modality is a view of its own, with its
     name. ``layers`` is the layer with the counts, of all modalities or ``{modality: layer}``; the
     others use ``X``. Observations that a modality does not have are not linked in it. Raise
-    GraphError as :func:`from_anndata` does, and if a modality is called ``obs``.
+    GraphError as :func:`from_anndata` does, if a modality is called ``obs``, or if ``layers`` names
+    an unknown modality.
     """
     where = "from_mudata"
+    check_instance(where, mdata, "mudata", "MuData", "; read a file with mudata.read_h5mu(path)")
     chosen = dict.fromkeys(mdata.mod, layers) if isinstance(layers, str) else dict(layers or {})
+    for name in chosen:
+        choose("modality", name, mdata.mod, f"{where}: layers", error=GraphError)
     tables = {
-        name: counts_of(f"{where}: {name}", adata, chosen.get(name))
+        name: counts_of(
+            f"{where}: {name}", adata, chosen.get(name), option=f"layers={{{name!r}: NAME}}"
+        )
         for name, adata in mdata.mod.items()
     }
-    return graph_of_counts(where, obs, tables, hint="; pass layers={modality: layer} with counts")
+    return graph_of_counts(where, obs, tables)
 
 
 def to_mudata(model: FittedModel, mdata: Any, *, obs: str = "obs") -> Any:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import networkx
 import numpy as np
 
-from pmvge.errors import GraphError
+from pmvge.errors import GraphError, short
 from pmvge.graph import MultiViewGraph, Pair
+from pmvge.interop.instances import check_instance
 
 LinkLists = tuple[list[int], list[int], list[float]]
 
@@ -50,14 +51,17 @@ def from_networkx(
 ) -> MultiViewGraph:
     """Return a graph from an undirected networkx graph.
 
-    The parameters name the attributes to read. A node without ``view`` is in the view "node", one
-    without ``id`` has its key as id. These ids are given ones, except in the views that
+    The parameters name the attributes to read. A node without ``view`` is in the view "node"; an
+    integer, such as networkx's "bipartite", becomes a string. A node without ``id`` has its key as
+    id, an integer or a string. These ids are given ones, except in the views that
     ``network.graph["default_ids"]`` lists, if ``id`` is "id". An edge without ``weight`` has
     weight 1; weights of parallel edges add up. A view is featureless if none of its nodes has
     ``features``. ``pairs`` are the observed view pairs: by default ``network.graph["pairs"]``, else
-    those that have an edge. Raise GraphError if the network is directed, if only some nodes of a
-    view have features, or if an edge joins a view pair that is not observed.
+    those that have an edge. Raise GraphError if the network is directed, if a view or an id has
+    another type, if only some nodes of a view have features, or if an edge joins a view pair that
+    is not observed.
     """
+    check_instance("from_networkx", network, "networkx", "Graph")
     if network.is_directed():
         raise GraphError(
             "from_networkx: expected an undirected graph, got a directed one; "
@@ -65,13 +69,11 @@ def from_networkx(
         )
     positions: dict[Hashable, tuple[str, int]] = {}
     members: dict[str, list[Hashable]] = defaultdict(list)
-    for key, name in network.nodes(data=view, default="node"):
+    for key, name in _views(network, view):
         positions[key] = (name, len(members[name]))
         members[name].append(key)
     rows = {name: _features(network, name, keys, features) for name, keys in members.items()}
-    ids = {
-        name: [network.nodes[key].get(id, key) for key in keys] for name, keys in members.items()
-    }
+    ids = {name: _ids(network, name, keys, id) for name, keys in members.items()}
     observed = pairs if pairs is not None else network.graph.get("pairs", [])
     tables: dict[Pair, LinkLists] = {(a, b): ([], [], []) for a, b in observed}
     for left, right, w in network.edges(data=weight, default=1.0):
@@ -94,6 +96,37 @@ def from_networkx(
     default_ids = network.graph.get("default_ids", []) if id == "id" else []
     given_ids = graph.given_ids.difference(default_ids)
     return graph.trusted(graph.sizes, graph.views, graph.ids, graph.links, given_ids=given_ids)
+
+
+def _views(network: networkx.Graph, attribute: str) -> Iterator[tuple[Hashable, str]]:
+    """Yield the nodes and the names of their views; integers become strings."""
+    given: dict[str, Any] = {}
+    for key, value in network.nodes(data=attribute, default="node"):
+        if not isinstance(value, str | int | np.integer) or isinstance(value, bool):
+            raise GraphError(
+                f"from_networkx: node {short(key)}: {attribute!r}: expected a string or an "
+                f"integer, got {short(value)}"
+            )
+        name = str(value)
+        if isinstance(given.setdefault(name, value), str) != isinstance(value, str):
+            raise GraphError(
+                f"from_networkx: {attribute!r}: expected all strings or all integers, got "
+                f"{given[name]!r} and {value!r}"
+            )
+        yield key, name
+
+
+def _ids(network: networkx.Graph, name: str, keys: list[Hashable], attribute: str) -> list[Any]:
+    """Return the ids of a view; raise GraphError if they are neither integers nor strings."""
+    ids = [network.nodes[key].get(attribute, key) for key in keys]
+    for value in ids:
+        if not isinstance(value, str | int | np.integer):
+            raise GraphError(
+                f"from_networkx: view {name!r}: expected integers or strings as nodes, or in the "
+                f"attribute {attribute!r}, got {short(value)}; call "
+                "networkx.relabel_nodes(network, str) first"
+            )
+    return ids
 
 
 def _features(network: networkx.Graph, name: str, keys: list[Hashable], attribute: str) -> Any:

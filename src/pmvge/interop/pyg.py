@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy import sparse
 
 from pmvge.errors import GraphError, InputError
 from pmvge.graph import Features, MultiViewGraph, Pair
+from pmvge.interop.instances import check_instance
 
 if TYPE_CHECKING:
     from torch_geometric.data import HeteroData
 
 RELATION = "links"
 EdgeType = tuple[str, str, str]
+Edges: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # rows, columns, weights
 
 
 def from_pyg(
@@ -34,17 +37,18 @@ def from_pyg(
     Parameters
     ----------
     data
-        Heterogeneous graph with an ``edge_index`` for each edge type.
+        Heterogeneous graph with an ``edge_index``, or an ``adj_t``, for each edge type.
     features, id
         Attributes of nodes: rows of features, and ids. A node type without ``features`` is a view
         without features, one without ``id`` has default ids.
     weight
-        Attribute of edges, one number each; an edge type without it has weight 1 everywhere.
-        Repeated edges add up.
+        Attribute of edges, one number each; an edge type without it has the values of ``adj_t``
+        as weights, or weight 1 everywhere. Repeated edges add up.
     edge_types
         The edge types to use. None: all, without the reverse ones that PyTorch Geometric's
-        ``ToUndirected`` adds (named "rev_..."). Links have no relation names, so that a view pair
-        can have one edge type only.
+        ``ToUndirected`` adds (named "rev_..."). An edge type with the same edges as another one,
+        in the other direction, is left out as well. Links have no relation names, so that a view
+        pair can have one edge type only.
     symmetrize
         How to merge the two orders of an edge within a node type, "sum" or "max"; needed for
         directed edges that occur in both orders.
@@ -52,39 +56,40 @@ def from_pyg(
     Raises
     ------
     GraphError
-        If two edge types join the same node types, or features or edges are not valid.
+        If ``data`` is no ``HeteroData``, if two edge types join the same node types, or if
+        features, edges or the number of nodes are missing or not valid.
     """
     where = "from_pyg"
+    hint = "; convert a Data with data.to_heterogeneous()"
+    check_instance(where, data, "torch_geometric.data", "HeteroData", hint)
     known: list[EdgeType] = list(data.edge_types)
-    chosen = known if edge_types is None else [(a, kind, b) for a, kind, b in edge_types]
+    chosen: list[Any] = known if edge_types is None else list(map(tuple, edge_types))
     for kind in chosen:
         if kind not in known:
             raise GraphError(f"{where}: unknown edge type {kind}: expected one of {known}")
     if edge_types is None:
         chosen = [kind for kind in chosen if not _is_reverse(kind, known)]
-    links: dict[Pair, Any] = {}
+    links: dict[Pair, Edges] = {}
     for a, relation, b in chosen:
+        edges = _edges(f"{where}: edge type {(a, relation, b)}", data[a, relation, b], weight)
+        if (b, a) in links and _are_transposed(edges, links[b, a]):
+            continue
         if (a, b) in links or (b, a) in links:
             listed = [kind for kind in chosen if {kind[0], kind[2]} == {a, b}]
             raise GraphError(
                 f"{where}: expected one edge type for {a!r} and {b!r}, got {listed}; choose with "
                 "edge_types=[...], or add their edges up"
             )
-        store = data[a, relation, b]
-        if "edge_index" not in store:
-            raise GraphError(f"{where}: edge type {(a, relation, b)}: expected an edge_index")
-        rows, cols = store["edge_index"].cpu().numpy()
-        weights = store[weight].cpu().numpy() if weight in store else np.ones(len(rows))
-        if weights.size != len(rows):
-            raise GraphError(
-                f"{where}: edge type {(a, relation, b)}: {weight}: expected one number for each of "
-                f"{len(rows):,} edges, got shape {weights.shape}"
-            )
-        links[a, b] = (rows, cols, weights.reshape(-1))
+        links[a, b] = edges
     views, ids = {}, {}
     for view in data.node_types:
         store = data[view]
-        views[view] = _rows(store[features]) if features in store else store.num_nodes
+        views[view] = _rows(store[features]) if features in store else _size(store)
+        if views[view] is None:
+            raise GraphError(
+                f"{where}: node type {view!r}: expected {features!r} or num_nodes, got "
+                f"{', '.join(store.keys()) or 'neither'}; set data[{view!r}].num_nodes"
+            )
         if id in store:
             given = store[id]
             ids[view] = given.tolist() if hasattr(given, "tolist") else list(given)
@@ -92,17 +97,69 @@ def from_pyg(
 
 
 def _is_reverse(kind: EdgeType, known: Collection[Any]) -> bool:
-    """Return whether an edge type holds the edges of another one in the other direction."""
+    """Return whether the name of an edge type is that of the reverse of another one."""
     a, relation, b = kind
     return relation.startswith("rev_") and (b, relation.removeprefix("rev_"), a) in known
 
 
-def _rows(x: torch.Tensor) -> Any:
+def _edges(where: str, store: Any, weight: str) -> Edges:
+    """Return rows, columns and weights of an edge type; raise GraphError if they do not fit."""
+    if "edge_index" in store:
+        index, values = _array(store["edge_index"]), None
+    elif "adj_t" in store:
+        from torch_geometric.utils import to_edge_index
+
+        transposed, values = to_edge_index(store["adj_t"])
+        index = _array(transposed)[::-1]
+    else:
+        found = ", ".join(store.keys()) or "nothing"
+        raise GraphError(f"{where}: expected edge_index or adj_t, got {found}")
+    if index.ndim != 2 or len(index) != 2:
+        raise GraphError(f"{where}: edge_index: expected shape (2, edges), got shape {index.shape}")
+    if weight in store:
+        values = store[weight]
+    weights = np.ones(index.shape[1]) if values is None else _array(values)
+    if weights.size != index.shape[1]:
+        raise GraphError(
+            f"{where}: {weight}: expected one number for each of {index.shape[1]:,} edges, got "
+            f"shape {weights.shape}"
+        )
+    return index[0], index[1], weights.reshape(-1)
+
+
+def _are_transposed(one: Edges, other: Edges) -> bool:
+    """Return whether edges are those of the other list, in any order, with their ends swapped."""
+    (rows, cols, weights), (other_cols, other_rows, other_weights) = one, other
+    if len(rows) != len(other_rows):
+        return False
+    order = np.lexsort((weights, cols, rows))
+    other_order = np.lexsort((other_weights, other_cols, other_rows))
+    pairs = ((rows, other_rows), (cols, other_cols), (weights, other_weights))
+    return all(np.array_equal(a[order], b[other_order]) for a, b in pairs)
+
+
+def _size(store: Any) -> int | None:
+    """Return the number of nodes of a type, None if it is not known."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it cannot be inferred
+        return cast("int | None", store.num_nodes)
+
+
+def _array(values: Any) -> NDArray[Any]:
+    """Return a dense tensor, or anything that numpy reads, as an array."""
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu()
+        if values.dtype == torch.bfloat16:  # numpy has no such type
+            values = values.float()
+    return np.asarray(values)
+
+
+def _rows(x: Any) -> Any:
     """Return features as the graph takes them; a sparse tensor as a scipy matrix."""
-    if x.layout == torch.strided:
-        return x.detach().cpu()
+    if not isinstance(x, torch.Tensor) or x.layout == torch.strided:
+        return x
     coo = x.detach().cpu().to_sparse_coo().coalesce()
-    values, (rows, cols) = coo.values().numpy(), coo.indices().numpy()
+    values, (rows, cols) = _array(coo.values()), _array(coo.indices())
     return sparse.csr_array((values, (rows, cols)), shape=tuple(x.shape))
 
 
