@@ -45,10 +45,10 @@ def graph():
     return MultiViewGraph(views, {("a", v): (np.arange(30), j) for v, j in ring.items()})
 
 
-def make(graph, encoder="mlp", n_out=4, similarity="inner", defaults=DEFAULTS):
+def make(graph, encoder="mlp", n_out=4, similarity="inner", defaults=DEFAULTS, dropped=()):
     torch.manual_seed(0)
     schemas = schemas_of(graph)
-    choices = choose_encoders(encoder, defaults, schemas)
+    choices = choose_encoders(encoder, defaults, schemas, dropped=dropped)
     return MultiViewEncoder(choices, schemas, n_out, similarity), choices
 
 
@@ -92,17 +92,34 @@ def test_views_that_are_not_named_get_the_default(graph):
 
 
 @pytest.mark.parametrize(
-    ("setting", "given", "dense_rate", "sparse_rate"),
+    ("setting", "given", "rate", "dropped_rate"),
     [(None, None, 0.0, 0.5), (0.2, None, 0.2, 0.2), (None, 0.1, 0.1, 0.1), (0.2, 0.0, 0.0, 0.0)],
 )
-def test_input_dropout_depends_on_the_kind_of_view_unless_it_is_set(
-    graph, setting, given, dense_rate, sparse_rate
+def test_input_dropout_depends_on_the_view_unless_it_is_set(
+    graph, setting, given, rate, dropped_rate
 ):
     spec = EncoderSpec(input_dropout=given)
     defaults = EncoderSpec(input_dropout=setting).or_else(DEFAULTS)
-    _, choices = make(graph, {"a": spec, "s": spec}, defaults=defaults)
-    assert choices["a"].input_dropout == dense_rate
-    assert choices["s"].input_dropout == sparse_rate
+    _, choices = make(graph, {"a": spec, "s": spec}, defaults=defaults, dropped={"s"})
+    assert choices["a"].input_dropout == rate
+    assert choices["s"].input_dropout == dropped_rate
+
+
+def test_sparse_views_have_dropout_and_no_decay_only_if_they_are_linked_to_themselves(graph):
+    def chosen(links):
+        views = {view: graph.views[view] for view in ("a", "s")}
+        model = fit(MultiViewGraph(views, links), "mlp", weight_decay=None)
+        choices = model._check_fitted().choices
+        rates = {view: (spec.dropout, spec.input_dropout) for view, spec in choices.items()}
+        return rates, model.describe()["settings"]["weight_decay"]
+
+    plain = {"a": (0.0, 0.0), "s": (0.0, 0.0)}
+    between, within = graph.links["a", "s"].matrix(), sparse.eye_array(25, k=1)
+    assert chosen({("a", "s"): between}) == (plain, 1.0)
+    ring = sparse.eye_array(30, k=1)
+    assert chosen({("a", "s"): between, ("a", "a"): ring + ring.T}) == (plain, 1.0)
+    found = chosen({("a", "s"): between, ("s", "s"): within + within.T})
+    assert found == (plain | {"s": (0.5, 0.5)}, 0.0)
 
 
 def test_every_kind_of_encoder_is_built(graph):

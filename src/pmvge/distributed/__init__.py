@@ -2,7 +2,6 @@
 
 from pmvge.distributed.agreement import check_shards
 from pmvge.distributed.environment import (
-    common_seed,
     is_first,
     launched,
     rank_and_size,
@@ -25,7 +24,6 @@ __all__ = [
     "World",
     "check_shards",
     "combine_fingerprints",
-    "common_seed",
     "embed_in_shares",
     "gather_entities",
     "is_first",

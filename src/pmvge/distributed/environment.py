@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 
 
@@ -31,12 +30,3 @@ def rank_and_size() -> tuple[int, int]:
 def is_first() -> bool:
     """Return whether this is the only process, or the one of rank 0."""
     return rank_and_size()[0] == 0
-
-
-def common_seed() -> int | None:
-    """Return a seed that all processes of a run share, also after restarts.
-
-    None without ``torchrun``.
-    """
-    name = run_id()
-    return None if name is None else int.from_bytes(hashlib.sha256(name.encode()).digest()[:7])

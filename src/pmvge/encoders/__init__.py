@@ -8,7 +8,7 @@ from pmvge.encoders.layers import Dropout, Normalize, product
 from pmvge.encoders.lazy_rows import LazyRows
 from pmvge.encoders.modules import MLP, Identity, Lookup, batch_norms
 from pmvge.encoders.network import MultiViewEncoder, set_input_scale
-from pmvge.encoders.schemas import ViewSchema, schemas_of
+from pmvge.encoders.schemas import ViewSchema, schemas_of, sparse_within
 from pmvge.encoders.specs import EncoderSpec
 
 __all__ = [
@@ -36,4 +36,5 @@ __all__ = [
     "product",
     "schemas_of",
     "set_input_scale",
+    "sparse_within",
 ]

@@ -12,7 +12,7 @@ from pmvge.encoders.specs import KINDS, EncoderSpec
 from pmvge.errors import ParameterError, choose
 
 Choice = EncoderSpec | nn.Module
-SPARSE_DROPOUT = 0.5  # of columns and hidden units of sparse views, unless it is set
+DROPOUT = 0.5  # of columns and hidden units of the views that have dropout by default
 
 
 def describe_choice(choice: Choice) -> str:
@@ -29,12 +29,14 @@ def choose_encoders(
     schemas: Mapping[str, ViewSchema],
     *,
     unscaled: Collection[str] = frozenset(),
+    dropped: Collection[str] = frozenset(),
 ) -> dict[str, Choice]:
     """Return a complete spec, or a module, for every view.
 
     ``encoder`` is the estimator's parameter: one choice for all views, or one per view. Values of a
     spec that are None are taken from ``defaults``. Views in ``unscaled`` are not standardised,
-    unless a spec was given for them. Raise ParameterError for an unknown view or encoder.
+    unless a spec was given for them; views in ``dropped`` have dropout, unless it is set. Raise
+    ParameterError for an unknown view or encoder.
     """
     given = encoder if isinstance(encoder, Mapping) else dict.fromkeys(schemas, encoder)
     for view in given:
@@ -56,7 +58,7 @@ def choose_encoders(
             )
         if schema.row_shape is None and not (isinstance(encoder, Mapping) and view in encoder):
             wanted = EncoderSpec(kind="lookup")  # one name was given for all views
-        rate = SPARSE_DROPOUT if schema.sparse else 0.0
+        rate = DROPOUT if view in dropped else 0.0
         spec = wanted.or_else(defaults).or_else(EncoderSpec(dropout=rate, input_dropout=rate))
         spec.check(where)
         choices[view] = spec

@@ -24,7 +24,7 @@ CHUNK_ROWS = 2048  # rows encoded at once: the activations stay in the cache
 def check_outputs(network: MultiViewEncoder, graph: MultiViewGraph, n_out: int) -> None:
     """Raise ParameterError unless the encoder of every view maps two rows to (2, n_out)."""
     network.eval()
-    device = next(network.parameters(), torch.empty(0)).device
+    device = network.device
     for view, n in graph.sizes.items():
         where, rows = f"view {view!r}: encoder", min(2, n)
         try:
@@ -61,7 +61,7 @@ def encode_chunks(
     entities the rows are, -1 for new ones: they get their effects. Without it, all rows are new.
     ``before_effects`` gives (f, biases) of a view with effects instead, without its effects.
     """
-    device = next(network.parameters(), torch.empty(0)).device
+    device = network.device
     n = _count(X, positions)
     step = _chunk_rows(X, network.encoder_of(view))
     network.eval()

@@ -13,8 +13,9 @@ from pmvge.encoders.choices import Choice
 from pmvge.encoders.effects import Effects, Zero
 from pmvge.encoders.modules import MLP, Identity, Lookup, build_encoder
 from pmvge.encoders.schemas import ViewSchema
+from pmvge.encoders.sharing import check_owner, owner_of
 from pmvge.encoders.specs import EncoderSpec
-from pmvge.errors import ParameterError, choose
+from pmvge.errors import ParameterError
 from pmvge.graph import MultiViewGraph, Pair, SparseRows
 from pmvge.similarities import Similarity, WithBiases, build_similarity
 
@@ -52,8 +53,8 @@ class MultiViewEncoder(nn.Module):
         modules = copy.deepcopy({v: c for v, c in choices.items() if isinstance(c, nn.Module)})
         self._position: dict[str, int] = {}  # a view's name may contain a dot, a module's may not
         self.encoders = nn.ModuleList()
-        for view in sorted(choices, key=lambda v: _owner(v, choices) != v):  # owners first
-            owner = _check_owner(view, choices, schemas)
+        for view in sorted(choices, key=lambda v: owner_of(v, choices) != v):  # owners first
+            owner = check_owner(view, choices, schemas)
             if owner != view:
                 self._position[view] = self._position[owner]
                 continue
@@ -134,6 +135,11 @@ class MultiViewEncoder(nn.Module):
     def views(self) -> tuple[str, ...]:
         """The names of the views."""
         return tuple(self._position)
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights; the default device if there are none."""
+        return next(self.parameters(), torch.empty(0)).device
 
     def encoder_of(self, view: str) -> nn.Module:
         """Return the encoder of a view."""
@@ -263,47 +269,13 @@ def _has_extra(view: str, choices: Mapping[str, Choice], kinds: Mapping[str, str
         isinstance(choice, EncoderSpec)
         and choice.kind in ("mlp", "linear")
         and (choice.kind == "linear" or choice.output_activation == "identity")
-        and all(_owner(other, choices) != view for other in choices if other != view)
-        and _owner(view, choices) == view
+        and all(owner_of(other, choices) != view for other in choices if other != view)
+        and owner_of(view, choices) == view
     )
 
 
 def _is_lookup(choice: Choice) -> bool:
     return isinstance(choice, nn.Module) or choice.kind == "lookup"
-
-
-def _owner(view: str, choices: Mapping[str, Choice]) -> str:
-    """Return the view whose encoder this view uses: itself, unless it shares."""
-    choice = choices[view]
-    if isinstance(choice, EncoderSpec):
-        return choice.shared_with or view
-    return min(v for v, other in choices.items() if other is choice)
-
-
-def _check_owner(
-    view: str, choices: Mapping[str, Choice], schemas: Mapping[str, ViewSchema]
-) -> str:
-    """Return the owner of a view's encoder; raise ParameterError if it cannot be shared."""
-    owner = _owner(view, choices)
-    choice = choices[view]
-    if isinstance(choice, nn.Module) or choice.shared_with is None:
-        return owner
-    where = f"view {view!r}: shared_with"
-    if owner == view:
-        raise ParameterError(f"{where}: a view cannot share with itself; name another view")
-    choose("view", owner, choices, where)
-    if _owner(owner, choices) != owner:
-        raise ParameterError(
-            f"{where}: {owner!r} has no encoder of its own, it shares one too; "
-            f"use shared_with={_owner(owner, choices)!r}"
-        )
-    expected, got = ((schemas[v].row_shape, schemas[v].sparse) for v in (owner, view))
-    if got != expected or not got[0]:
-        raise ParameterError(
-            f"{where}: expected rows like those of {owner!r} ({expected[0]}, "
-            f"sparse={expected[1]}), got ({got[0]}, sparse={got[1]})"
-        )
-    return owner
 
 
 def set_input_scale(

@@ -32,6 +32,15 @@ def schemas_of(graph: MultiViewGraph) -> dict[str, ViewSchema]:
     }
 
 
+def sparse_within(graph: MultiViewGraph) -> frozenset[str]:
+    """Return the views that have sparse features and are linked to themselves.
+
+    Both ends of such a link have the same encoder, which overfits to rare columns: the defaults of
+    dropout and weight decay differ for them.
+    """
+    return frozenset(a for a, b in graph.links if a == b and not is_dense(graph.views[a]))
+
+
 def is_dense(X: Features | None) -> bool:
     """Return whether a view has no sparse features."""
     return X is None or isinstance(X, np.ndarray)
