@@ -23,9 +23,18 @@ def variance_over_mean(weights, n):
     [
         ([1.0, 2.0, 3.0], None),
         ([1.0] * 90, None),
-        ([1.0] * 120, "all weights are 1 and 30% of the pairs are linked: try --family bernoulli"),
-        ([1.0] * 40 + [100.0] * 4, "counts with variance {} times the mean: try --family negative"),
-        ([0.5] * 40 + [100.0] * 4, "weights with variance {} times the mean: try --family beta"),
+        (
+            [1.0] * 120,
+            "all weights are 1 and 30% of the pairs are linked: try pmvge fit --family bernoulli",
+        ),
+        (
+            [1.0] * 40 + [100.0] * 4,
+            "counts with variance {} times the mean: try pmvge fit --family negative",
+        ),
+        (
+            [0.5] * 40 + [100.0] * 4,
+            "weights with variance {} times the mean: try pmvge fit --family beta",
+        ),
     ],
 )
 def test_advice(weights, advice):

@@ -522,6 +522,13 @@ def test_alphas_by_view_pair_are_those_of_each_family_alone(tables):
         assert found[pair].value == pytest.approx(alone[pair].value)
 
 
+def test_expected_weights_need_the_family_of_a_view_pair():
+    mixed = build_family({PAIR: "logistic"}, (PAIR, ("a", "a")))
+    with pytest.raises(TypeError, match=r"use family.for_pair\(view, view\).expected"):
+        mixed.expected_array(np.ones(1))
+    assert mixed.for_pair(*PAIR).expected_array(np.ones(1)) == pytest.approx(1 / (1 + np.exp(-1)))
+
+
 def test_unknown_view_pairs_and_names_are_errors(tables):
     graph = model_graph(tables, "poisson")
     with pytest.raises(ParameterError, match=r"expected view pairs among .* got \('a', 'c'\)"):

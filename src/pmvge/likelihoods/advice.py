@@ -33,7 +33,8 @@ def _advice(links: Links) -> str | None:
         if len(links) > DENSE * n:
             share = len(links) / n
             return (
-                f"all weights are 1 and {share:.0%} of the pairs are linked: try --family bernoulli"
+                f"all weights are 1 and {share:.0%} of the pairs are linked: try pmvge fit "
+                "--family bernoulli"
             )
         return None
     mean = links.total / n
@@ -42,4 +43,4 @@ def _advice(links: Links) -> str | None:
         return None
     whole = bool((w == np.floor(w)).all())
     kind, name = ("counts", "negative_binomial") if whole else ("weights", "beta")
-    return f"{kind} with variance {ratio:,.0f} times the mean: try --family {name}"
+    return f"{kind} with variance {ratio:,.0f} times the mean: try pmvge fit --family {name}"

@@ -125,7 +125,10 @@ def fit_log_alpha(
     links = trained.links(pair)
     measure = total_weight(trained.shards, with_measure(links, family.measure).total)
     exact = trained.terms[pair] <= EXACT_TERMS
-    sums = (_exact if exact else _estimated)(family, trained, pair, links, measure, rng)
+    if exact:
+        sums = _exact(family, trained, pair, links, measure)
+    else:
+        sums = _estimated(family, trained, pair, links, measure, rng)
     done = 0
 
     def slope(log_alpha: float) -> float:
@@ -186,12 +189,7 @@ class _Sums:
 
 
 def _exact(
-    family: Family,
-    trained: TrainedGraph,
-    pair: Pair,
-    links: Links,
-    measure: float,
-    rng: np.random.Generator,
+    family: Family, trained: TrainedGraph, pair: Pair, links: Links, measure: float
 ) -> _Sums:
     a, b = pair
     Y = trained.gathered

@@ -48,6 +48,12 @@ class FamilyByPair(Family):
         """Return the log-likelihood of weights w > 0."""
         return self.for_pair(*pair).at_link(w, eta, pair)
 
+    def expected(self, eta: torch.Tensor) -> torch.Tensor:
+        """Raise TypeError: the expected weight depends on the view pair."""
+        raise TypeError(
+            "expected: the family differs by view pair; use family.for_pair(view, view).expected"
+        )
+
     def fit_alphas(
         self,
         trained: TrainedGraph,

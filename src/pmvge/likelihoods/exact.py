@@ -103,6 +103,8 @@ def profile_log_likelihood(
 ) -> dict[Pair, float]:
     r"""Return the Poisson family's :math:`\max_\alpha \ell_n(\alpha, \psi)` exactly, by view pair.
 
+    Training estimates it on blocks (:class:`BlockObjective`), and tests compare both.
+
     .. math:: \ell_p = \sum w_{ij} g_{ij} - W \log Z + W \log W - W
     """
     values = dict.fromkeys(graph.links, 0.0)  # without weight, alpha-hat and the maximum are 0

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pmvge.graph import Links, canonical
 
 KINDS = {(0, 1): "known-new", (1, 0): "new-known", (1, 1): "new-new"}  # (row is new, column is new)
+IsNew = NDArray[np.bool_ | np.int64]  # whether each entity is new
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,8 +24,8 @@ class PairLevels:
     """log alpha of the entity pairs of a view pair, by whether each side is new."""
 
     table: NDArray[np.float64]  # (2, 2): [row is new, column is new]
-    left: NDArray[np.bool_]  # (n,) which rows are new
-    right: NDArray[np.bool_]  # (m,) which columns are new
+    left: IsNew  # (n,) of rows; stored as int64, because they index ``table``
+    right: IsNew  # (m,) of columns
 
     def __post_init__(self) -> None:
         for name in ("left", "right"):
@@ -59,9 +60,7 @@ class KindBlock(NamedTuple):
     links: Links  # between positions in ``rows`` and in ``columns``
 
 
-def kind_blocks(
-    links: Links, left: NDArray[np.bool_], right: NDArray[np.bool_]
-) -> Iterator[KindBlock]:
+def kind_blocks(links: Links, left: IsNew, right: IsNew) -> Iterator[KindBlock]:
     """Yield the entity pairs of each kind that has any; every entity pair is in one block.
 
     Within a view the pairs of a new and a known entity are one block, with new entities as rows.

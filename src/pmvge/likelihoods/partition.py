@@ -18,13 +18,13 @@ import torch
 from numpy.typing import NDArray
 
 from pmvge.graph import MultiViewGraph, Pair
+from pmvge.likelihoods.tiles import TILE_ENTITIES, tile_rows, to_double
 from pmvge.progress import OnProgress, share_progress
 from pmvge.sampling import BlockSampler, LinkBatch
 from pmvge.similarities import INNER, Similarity
 
 Array = NDArray[Any]
 
-TILE_ENTITIES = 512  # entities a side of one tile: its terms stay in a core's cache
 EXACT_TERMS = 2_000_000_000  # pair terms up to which log Z is summed exactly
 BLOCK_SIZE = 4096  # links, and uniform entities a side, of one block of the estimate
 N_BLOCKS = 32  # blocks of the estimate
@@ -57,11 +57,9 @@ def log_partition(
     n, m = len(query), len(candidate)
     total, done = n * (n - 1) // 2 if within else n * m, 0
     rows = []
-    for i in range(0, n, tile):
-        left = _double(query[i : i + tile])
+    for left, tiles in tile_rows(query, candidate, within=within, tile=tile):
         parts = []
-        for j in range(i if within else 0, m, tile):
-            right, diagonal = _double(candidate[j : j + tile]), within and i == j
+        for right, diagonal in tiles:
             parts.append(_tile_log_sum_exp(left, right, similarity, diagonal=diagonal))
             if on_progress is not None:
                 h, w = len(left), len(right)
@@ -69,10 +67,6 @@ def log_partition(
                 on_progress(done, total)
         rows.append(np.logaddexp.reduce(parts))
     return float(np.logaddexp.reduce(rows))
-
-
-def _double(Y: Array) -> torch.Tensor:
-    return torch.from_numpy(np.array(Y, dtype=np.float64))
 
 
 def _tile_log_sum_exp(
@@ -129,9 +123,9 @@ def _block_log_partition(
     batch: LinkBatch, Y: Array, Y_other: Array, similarity: Similarity = INNER
 ) -> float:
     r"""Return :math:`\log\hat Z` of a batch in float64 (``block.py`` has the training kernel)."""
-    left = _double(similarity.query_array(Y[batch.left.entities]))
-    right = _double(similarity.candidate_array(Y_other[batch.right.entities]))
-    a, b = _double(batch.left.log_weight), _double(batch.right.log_weight)
+    left = to_double(similarity.query_array(Y[batch.left.entities]))
+    right = to_double(similarity.candidate_array(Y_other[batch.right.entities]))
+    a, b = to_double(batch.left.log_weight), to_double(batch.right.log_weight)
     rows, columns = map(torch.from_numpy, batch.masked)
     parts = []
     for start in range(0, len(left), TILE_ENTITIES):

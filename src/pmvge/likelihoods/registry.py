@@ -11,7 +11,7 @@ import torch
 
 from pmvge.checks import register, registered_name
 from pmvge.errors import ParameterError, choose
-from pmvge.graph import MultiViewGraph, Pair
+from pmvge.graph import MultiViewGraph, Pair, pair_key
 from pmvge.likelihoods.base import Family
 from pmvge.likelihoods.bernoulli import Bernoulli
 from pmvge.likelihoods.beta import Beta
@@ -59,7 +59,7 @@ def build_family(family: str | Mapping[Any, str], pairs: Sequence[Pair]) -> Fami
 
 def _find_pair(key: Any, pairs: Sequence[Pair]) -> Pair:
     for a, b in pairs:
-        if key in ((a, b), (b, a), f"{a},{b}", f"{b},{a}"):
+        if key in ((a, b), (b, a), pair_key((a, b)), pair_key((b, a))):
             return a, b
     expected = ", ".join(f"({a!r}, {b!r})" for a, b in pairs)
     raise ParameterError(f"family: expected view pairs among {expected}, got {key!r}")
@@ -77,7 +77,7 @@ def family_name(family: Family) -> str | dict[str, str]:
     Raise ParameterError if a family is not registered.
     """
     if isinstance(family, FamilyByPair):
-        return {f"{a},{b}": family.name_of((a, b)) for a, b in family.pairs}
+        return {pair_key(pair): family.name_of(pair) for pair in family.pairs}
     return registered_name("family", FAMILIES, family)
 
 

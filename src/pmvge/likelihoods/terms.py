@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from pmvge.graph import CHUNK, Links, Pair
+from pmvge.likelihoods.tiles import tile_rows
 from pmvge.progress import OnProgress
 from pmvge.similarities import INNER, Similarity
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Cells = Callable[[], Iterator[tuple[torch.Tensor, torch.Tensor | None]]]  # g and weights, by tile
 
-TILE_ENTITIES = 512  # entities a side of one tile
 LINKS_AT_ONCE = 1 << 16  # links whose vectors are read at once
 REACH = 60.0  # log alpha is searched within this distance of its start
 MAX_STEP = 3.0  # largest change of log alpha in one step
@@ -151,16 +151,17 @@ def all_cells(
     within, n = Y_other is None, len(query)
 
     def tiles() -> Iterator[tuple[torch.Tensor, None]]:
-        for i in range(0, n, TILE_ENTITIES):
-            left = _double(query[i : i + TILE_ENTITIES])
-            for j in range(i if within else 0, len(candidate), TILE_ENTITIES):
+        done = 0
+        for left, others in tile_rows(query, candidate, within=within):
+            for right, diagonal in others:
                 with torch.no_grad():
-                    g = similarity.outer(left @ _double(candidate[j : j + TILE_ENTITIES]).T)
-                if within and i == j:
+                    g = similarity.outer(left @ right.T)
+                if diagonal:
                     g = g[torch.ones(g.shape, dtype=torch.bool).triu_(diagonal=1)]
                 yield g, None
             if on_progress is not None:
-                on_progress(min(i + TILE_ENTITIES, n), n)
+                done += len(left)
+                on_progress(done, n)
 
     return tiles
 
@@ -218,7 +219,3 @@ def pair_log_likelihood(
     terms = PairTerms(family, pair, cells, 1.0, weights, g, g.new_ones(()).expand(len(g)))
     with torch.no_grad():
         return float(terms.value(log_alpha))
-
-
-def _double(Y: Array) -> torch.Tensor:
-    return torch.from_numpy(np.array(Y, dtype=np.float64))

@@ -2,6 +2,7 @@
 
 from pmvge.similarities.base import Similarity
 from pmvge.similarities.biased import Biased, WithBiases
+from pmvge.similarities.by_vectors import ByVectors
 from pmvge.similarities.cosine import Cosine
 from pmvge.similarities.difference import Difference
 from pmvge.similarities.euclidean import Euclidean
@@ -21,6 +22,7 @@ __all__ = [
     "INNER",
     "SIMILARITIES",
     "Biased",
+    "ByVectors",
     "Cosine",
     "Difference",
     "Euclidean",
