@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.cli.app import app
+from pmvge.errors import ParameterError
 from pmvge.training import Callback, TensorBoard
 
 
@@ -75,6 +76,40 @@ def test_end_is_called_after_an_error(graph) -> None:
         model().fit(graph, callbacks=[log])
     assert log.of("step") == [(1,), (2,), (3,)]
     assert log.calls[-1] == ("end",)
+
+
+def test_end_of_all_callbacks_is_called_if_one_raises(graph) -> None:
+    class Broken(Log):
+        def end(self):
+            super().end()
+            raise ZeroDivisionError
+
+    parts = [Log(), Broken(), Log(), Broken(), Log()]
+    with pytest.raises(ZeroDivisionError):
+        model().fit(graph, callbacks=parts)
+    assert [len(part.of("end")) for part in parts] == [1] * 5
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ([print], "got builtin_function_or_method in position 0"),
+        ([Log(), Log], r"got the class Log in position 1; call it: Log\(\)"),
+        (Log(), r"got Log; pass \[\.\.\.\]"),
+        (None, "got NoneType"),
+        ("log", "got str in position 0"),
+    ],
+)
+def test_what_is_no_callback_is_rejected(graph, given, found) -> None:
+    message = rf"^callbacks: expected a list of pmvge\.training\.Callback objects, {found}"
+    with pytest.raises(ParameterError, match=message):
+        model().fit(graph, callbacks=given)
+
+
+def test_callbacks_may_come_from_a_generator(graph) -> None:
+    log = Log()
+    model().fit(graph, callbacks=(part for part in [log]))
+    assert len(log.of("end")) == 1
 
 
 def test_a_resumed_run_starts_at_its_checkpoint(graph, tmp_path) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pmvge import MultiViewGraph, PMvGE
-from pmvge.model import fitting
+from pmvge.model import fit_inputs
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +84,8 @@ def test_links_held_out_for_validation_are_not_trained_on(graph, monkeypatch):
         seen.append(fitting_hold_out(*arguments))
         return seen[-1]
 
-    fitting_hold_out = fitting.hold_out_links
-    monkeypatch.setattr(fitting, "hold_out_links", record)
+    fitting_hold_out = fit_inputs.hold_out_links
+    monkeypatch.setattr(fit_inputs, "hold_out_links", record)
     model = pmvge(validation_fraction=0.25, max_steps=60).fit(graph)
     ((kept, held),) = seen
     assert (kept.n_links, held.n_links) == (45, 15)
@@ -96,14 +96,14 @@ def test_links_held_out_for_validation_are_not_trained_on(graph, monkeypatch):
 
 
 def test_held_out_links_depend_on_the_seed(graph, monkeypatch):
-    held, hold_out = [], fitting.hold_out_links
+    held, hold_out = [], fit_inputs.hold_out_links
 
     def record(*arguments):
         kept, out = hold_out(*arguments)
         held.append(out.links["a", "b"].rows.tolist())
         return kept, out
 
-    monkeypatch.setattr(fitting, "hold_out_links", record)
+    monkeypatch.setattr(fit_inputs, "hold_out_links", record)
     for seed in (0, 0, 1):
         pmvge(validation_fraction=0.25, max_steps=1, random_state=seed).fit(graph)
     assert held[0] == held[1] != held[2]
@@ -118,7 +118,7 @@ def test_alpha_counts_the_links_of_a_validation_graph():
 
 
 def test_without_patience_nothing_is_held_out_and_all_steps_are_made(graph, monkeypatch):
-    monkeypatch.setattr(fitting, "hold_out_links", None)  # must not be called
+    monkeypatch.setattr(fit_inputs, "hold_out_links", None)  # must not be called
     history = pmvge(patience=None, max_steps=60).fit(graph).history_
     assert [record.step for record in history] == [25, 50, 60]
     assert all(record.validation is None for record in history)

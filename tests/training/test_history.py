@@ -49,6 +49,14 @@ def test_the_kept_record_is_the_last_after_a_decay_and_else_the_best() -> None:
     assert History([*RECORDS[:2], held]).kept is RECORDS[1]
 
 
+def test_stale_counts_checks_since_the_best_one_before_a_decay() -> None:
+    decayed = replace(RECORDS[2], validation=0.9, phase="decay")
+    assert History(RECORDS).stale == 1
+    assert History(RECORDS[:2]).stale == 0
+    assert History([*RECORDS, decayed]).stale == 1
+    assert History([decayed]).stale == History(UNSCORED).stale == History().stale == 0
+
+
 def test_a_phase_that_is_no_text_is_refused() -> None:
     with pytest.raises(TypeError, match="phase"):
         History.from_records([{**History(RECORDS).to_records()[0], "phase": 3}])

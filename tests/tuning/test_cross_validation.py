@@ -156,3 +156,14 @@ def test_bad_splits(samples, graph) -> None:
     with pytest.raises(GraphError, match="expected a MultiViewGraph, got list"):
         LinkSamples([])
     assert LinkKFold(3).get_n_splits() == 3
+
+
+def test_a_graph_instead_of_samples_names_the_fix(graph) -> None:
+    model, cv = PMvGE(2, max_steps=3), LinkKFold(2)
+    message = r"^expected an array, got a MultiViewGraph; .*pmvge\.tuning\.LinkSamples\(graph\)"
+    with pytest.raises(GraphError, match=message):
+        GridSearchCV(model, {"n_components": [1, 2]}, cv=cv).fit(graph)
+    with pytest.raises(GraphError, match=message):
+        cross_val_score(model, graph, cv=cv)
+    with pytest.raises(GraphError, match=message):
+        np.asarray(graph)

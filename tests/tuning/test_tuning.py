@@ -3,6 +3,7 @@
 import itertools
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import optuna
@@ -11,6 +12,7 @@ import pytest
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.errors import DivergedError, GraphError, InputError, ParameterError, StorageError
 from pmvge.graph import hold_out_links
+from pmvge.training import History, Record
 from pmvge.tuning import SEARCHED, tune
 from pmvge.tuning import search as tuning_search
 from pmvge.tuning.space import DROPOUT, HIDDEN
@@ -49,11 +51,19 @@ def test_the_first_trial_has_the_default_settings(search):
     assert found.default_gain == first.gain
 
 
-def test_the_gain_is_the_best_validation_of_the_fit(search, parts):
+def test_the_gain_is_that_of_the_weights_that_a_fit_keeps(monkeypatch):
+    held = Record(10, 1.0, -0.5, 0.75, 0.01, 1.0, "hold")
+    end = Record(20, 2.0, -0.9, 0.25, 0.0, 2.0, "decay")
+    fitted = SimpleNamespace(history_=History([held, end]))
+    monkeypatch.setattr(tuning_search, "_fit", lambda *_: fitted)
+    assert tuning_search._gain(None, None, {}, 0) == 0.25
+
+
+def test_the_gain_is_the_validation_of_the_fit(search, parts):
     found, finished = search(3)
     for trial in finished:
         model = PMvGE(**FIXED, **trial.settings, random_state=0, progress=False).fit(*parts)
-        assert trial.gain == max(record.validation for record in model.history_)
+        assert trial.gain == model.history_.kept.validation
     best = max(finished, key=lambda trial: trial.gain)
     assert found.gain == best.gain
     assert found.trials == len(finished) == 3

@@ -1,6 +1,6 @@
 """The training loop: optimizer, schedule, checkpoints, history, callbacks, interrupts."""
 
-from pmvge.training.callbacks import Callback, Callbacks
+from pmvge.training.callbacks import Callback, Callbacks, check_callbacks
 from pmvge.training.checkpoints import Checkpoints, saved_seed
 from pmvge.training.fingerprints import fingerprint, hash_graphs
 from pmvge.training.generators import dropout_generator, private_rng
@@ -28,6 +28,7 @@ __all__ = [
     "Schedule",
     "TensorBoard",
     "Trainer",
+    "check_callbacks",
     "check_precision",
     "dropout_generator",
     "fingerprint",

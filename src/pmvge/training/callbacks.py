@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
+
+from pmvge.errors import ParameterError
 
 if TYPE_CHECKING:
     from pmvge.training.history import Record
@@ -71,6 +74,24 @@ class Callbacks(Callback):
             part.check(record, best)
 
     def end(self) -> None:
-        """Call ``end`` of all parts."""
-        for part in self._parts:
-            part.end()
+        """Call ``end`` of all parts, also if one of them raises; raise the last exception."""
+        with ExitStack() as stack:
+            for part in reversed(self._parts):  # the stack calls the last one first
+                stack.callback(part.end)
+
+
+def check_callbacks(callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
+    """Return callbacks as a tuple; raise ParameterError if one is not a :class:`Callback`."""
+    expected = "callbacks: expected a list of pmvge.training.Callback objects, got"
+    if not isinstance(callbacks, Iterable):
+        hint = "; pass [...] with it" if isinstance(callbacks, Callback) else ""
+        raise ParameterError(f"{expected} {type(callbacks).__name__}{hint}")
+    parts = tuple(callbacks)
+    for position, part in enumerate(parts):
+        if isinstance(part, Callback):
+            continue
+        found, hint = type(part).__name__, ""
+        if isinstance(part, type) and issubclass(part, Callback):
+            found, hint = f"the class {part.__name__}", f"; call it: {part.__name__}()"
+        raise ParameterError(f"{expected} {found} in position {position}{hint}")
+    return parts

@@ -19,7 +19,9 @@ class Record:
     step: int
     epoch: float
     loss: float  # mean since the last record
-    validation: float | None  # gain on held-out links, nats per unit of weight; higher is better
+    # Gain on held-out links in nats, per unit of weight (Poisson) or per link (other families);
+    # higher is better.
+    validation: float | None
     learning_rate: float
     seconds: float
     phase: str = ""  # of the schedule; "decay": the weights at the end are kept
@@ -72,6 +74,13 @@ class History(Callback):
             return last
         return self.best
 
+    @property
+    def stale(self) -> int:
+        """The number of checks since the best validation, those of a decay left out."""
+        held = [r for r in self._records if r.validation is not None and r.phase != "decay"]
+        best = History(held).best
+        return len(held) - 1 - held.index(best) if best else 0
+
     def to_dict(self) -> dict[str, NDArray[Any]]:
         """Return one array per field of the records; NaN where there is no validation."""
         return {
@@ -118,6 +127,6 @@ class History(Callback):
         figure.update_layout(
             template="plotly_white",
             xaxis_title="step",
-            yaxis_title="gain over a constant expected weight (nats per unit of weight)",
+            yaxis_title="gain over constant expected weights (nats per unit of weight or per link)",
         )
         return figure

@@ -90,7 +90,7 @@ class WarmupHoldDecay(Schedule):
     After s steps, when ``patience`` checks have brought no better validation, the rate decays
     linearly to 0 over a fixed share of the steps made, :math:`c s`. Without a stall the decay
     starts at :math:`T / (1 + c)`, so that it ends at the longest training T. The weights at the end
-    are kept: they are better than those of any check at the full rate.
+    are kept, although an earlier check can have a higher likelihood: they rank at least as well.
     """
 
     keeps_best = False

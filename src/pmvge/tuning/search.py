@@ -176,13 +176,13 @@ def _gain(
     model = _fit(graph, held_out, settings, seed)
     if model is None:
         return None
-    best = model.history_.best
-    if best is None or best.validation is None:
+    kept = model.history_.kept
+    if kept is None or kept.validation is None:
         raise InputError(
             "tuning needs held-out links and patience: trials are evaluated on held-out links; "
             "set patience to an integer >= 1"
         )
-    return best.validation
+    return kept.validation
 
 
 def _best(optuna: Any, search: Any, fixed: Mapping[str, Any], first: Mapping[str, Any]) -> Tuned:
