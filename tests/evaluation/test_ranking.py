@@ -16,7 +16,7 @@ from sklearn.metrics import (
 )
 
 from pmvge.errors import InputError
-from pmvge.evaluation import evaluate_links, overall, ranking
+from pmvge.evaluation import evaluate_links, evaluated_pairs, overall, ranking
 from pmvge.graph import parse_links
 
 
@@ -86,7 +86,7 @@ def cases(draw, within):
 @given(
     data=st.data(),
     k=st.integers(1, 9),
-    tile=st.sampled_from([1, 10, ranking.MAX_SCORES]),
+    tile=st.sampled_from([1, 10, evaluated_pairs.MAX_SCORES]),
     log_alpha=st.sampled_from([-1.5, 0.0]),
     exposure=st.sampled_from([0.25, 1.0]),
 )
@@ -98,7 +98,7 @@ def test_metrics_agree_with_loops_over_all_pairs(
     assume(open_links.any())
     setting = {"k": k, "log_alpha": log_alpha, "exposure": exposure}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranking, "MAX_SCORES", tile)
+        patch.setattr(evaluated_pairs, "MAX_SCORES", tile)
         found = evaluate_links(Y, Y_other, links(W, within), known=links(known, within), **setting)
         alone = evaluate_links(Y, Y_other, links(W, within), **setting)
     expected = brute_force(Y, Y_other, open_links, known=known > 0, within=within, **setting)
@@ -112,7 +112,7 @@ def test_metrics_agree_with_loops_over_all_pairs(
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_scores_without_ties_over_many_tiles(within, dtype, monkeypatch) -> None:
     """Vectors so wide that sums in another order differ in their last bits."""
-    monkeypatch.setattr(ranking, "MAX_SCORES", 700)
+    monkeypatch.setattr(evaluated_pairs, "MAX_SCORES", 700)
     rng = np.random.default_rng(0)
     Y = rng.normal(size=(61, 33), scale=0.3).astype(dtype)
     Y_other = Y if within else rng.normal(size=(53, 33), scale=0.3).astype(dtype)
@@ -203,7 +203,7 @@ def test_auc_is_nan_without_unlinked_pairs() -> None:
 @pytest.mark.parametrize("within", [False, True])
 def test_tiles_hold_at_most_max_scores(within, monkeypatch) -> None:
     held = []
-    monkeypatch.setattr(ranking, "MAX_SCORES", 40)
+    monkeypatch.setattr(evaluated_pairs, "MAX_SCORES", 40)
     for name in ("count_by_row", "count_among_all"):
         count = getattr(ranking, name)
         monkeypatch.setattr(
@@ -231,8 +231,8 @@ def test_sampled_queries_are_evaluated_against_all_candidates(within, monkeypatc
     Y, Y_other, W = sampled_case(within)
     m = len(Y_other)
     drawn = []
-    draw = ranking._draw
-    monkeypatch.setattr(ranking, "_draw", lambda *a: (drawn.append(draw(*a)), drawn[-1])[1])
+    draw = ranking.draw_queries
+    monkeypatch.setattr(ranking, "draw_queries", lambda *a: (drawn.append(draw(*a)), drawn[-1])[1])
     held_out = links(W, within)
     found = evaluate_links(Y, Y_other, held_out, log_alpha=-1.0, max_pairs=7 * m + 5, seed=3)
     (rows,) = drawn

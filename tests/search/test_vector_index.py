@@ -163,3 +163,20 @@ def test_without_faiss_the_command_is_named(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(InputError, match=r"pip install 'pmvge\[ann\]'"):
         HnswIndex.build(np.ones((3, 2)), np.ones((3, 2)))
+
+
+@pytest.mark.parametrize("fetched", [1, 500, 10**9])
+def test_memory_of_the_approximate_index_does_not_depend_on_the_queries(data, monkeypatch, fetched):
+    _, Q, index = data
+    exclude = random_exclude(np.random.default_rng(3), len(Q), M, 0.01)
+    allowed = np.arange(M) % 3 > 0
+    expected = index.top_k(Q, 5, exclude, allowed=allowed)
+    sizes, bmm = [], hnsw.torch.bmm
+    monkeypatch.setattr(hnsw, "MAX_FETCHED", fetched)
+    monkeypatch.setattr(hnsw.torch, "bmm", lambda a, b: sizes.append(a.numel()) or bmm(a, b))
+    found = index.top_k(Q, 5, exclude, allowed=allowed)
+    assert np.array_equal(found[0], expected[0])
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-6)
+    fetch = 5 * hnsw.EXTRA * M // np.count_nonzero(allowed) + 1
+    assert max(sizes) <= max(fetched, fetch * WIDTH)
+    assert index.top_k(Q[:0], 5)[0].shape == (0, 5)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from pmvge.evaluation.ranking import LinkMetrics, evaluate_links
-from pmvge.graph import Links, Pair
+from pmvge.graph import Links, Pair, pair_key
 from pmvge.likelihoods import POISSON, Family, Level, shifted
 from pmvge.similarities import INNER, Similarity
 
@@ -95,15 +95,15 @@ def evaluate_held_out(
     for (a, b), links in held_out.items():
         if not len(links):
             continue
-        seen = None if known is None else known.get((a, b))
-        exposures[f"{a},{b}"] = links.total / weights[a, b] if exposure is None else exposure
-        pairs[f"{a},{b}"] = evaluate_links(
+        seen, key = None if known is None else known.get((a, b)), pair_key((a, b))
+        exposures[key] = links.total / weights[a, b] if exposure is None else exposure
+        pairs[key] = evaluate_links(
             Y[a],
             Y[b],
             links,
             log_alpha=log_alpha[a, b],
             known=seen,
-            exposure=exposures[f"{a},{b}"],
+            exposure=exposures[key],
             similarity=similarity.for_pair(a, b),
             family=family.for_pair(a, b),
             pair=(a, b),

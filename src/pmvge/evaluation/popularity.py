@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pmvge.evaluation.held_out import HeldOutShare, Results, overall
 from pmvge.evaluation.ranking import LinkMetrics, evaluate_links
-from pmvge.graph import Links, Pair
+from pmvge.graph import Links, Pair, pair_key
 from pmvge.likelihoods import POISSON, Family
 
 POPULARITY = (  # what the comparison with it means
@@ -83,7 +83,7 @@ def evaluate_popularity(
         if not len(links) or popular is None or popular.total <= 0:
             continue
         Y, Y_other, log_alpha = popular.vectors()
-        pairs[f"{a},{b}"] = evaluate_links(
+        pairs[pair_key((a, b))] = evaluate_links(
             Y,
             Y_other,
             links,

@@ -3,38 +3,38 @@ r"""Ranking of held-out links among all candidate pairs of a view pair.
 Row i of Y is a query and row j of Y' a candidate. The score of a pair is its similarity
 :math:`g_{ij}`, its expected weight :math:`\mu_{ij}` that of
 :math:`\eta_{ij} = \log(\text{exposure} \cdot \alpha) + g_{ij}`. The evaluated pairs J are all
-(i, j) that have no training link and, within a view, i != j. Scores are computed for a few queries
-at a time and never stored for all pairs. A first pass computes the scores of the held-out links,
-their ranks among the candidates of their query, and :math:`\sum_J \mu`; a second one counts the
-unlinked pairs that score above each link.
-
-Ties are broken at random, and metrics are expectations over that order. If G candidates of a query
-score higher than one of its links, and E the same (the link included), then
-
-.. math:: P(\text{in the top } k) = \min(1, \max(0, (k - G) / E)), \qquad
-          \text{discount} = \frac 1 E \sum_{r = G + 1}^{G + E} \frac{[r \le k]}{\log_2(r + 1)}.
+(i, j) that have no training link and, within a view, i != j. A first pass computes the scores of
+the held-out links, their ranks among the candidates of their query, and :math:`\sum_J \mu`; a
+second one counts the unlinked pairs that score above each link.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
 
 from pmvge.errors import InputError
 from pmvge.evaluation.counting import count_among_all, count_by_row
+from pmvge.evaluation.evaluated_pairs import (
+    EvaluatedPairs,
+    draw_queries,
+    entries,
+    level_of_links,
+    level_of_rows,
+    without_known,
+)
+from pmvge.evaluation.held_out_score import HeldOutScore
+from pmvge.evaluation.list_metrics import recall_and_ndcg
 from pmvge.graph import Links, Pair
 from pmvge.likelihoods import POISSON, Family, Level, PairLevels, shifted
 from pmvge.similarities import INNER, Similarity
 
-MAX_SCORES = 1 << 22  # scores held at once; more are not faster
 Array = NDArray[Any]
 
 
@@ -112,11 +112,11 @@ def evaluate_links(
     """
     equal_widths = similarity.equal_widths
     _check(Y, Y_other, held_out, known, log_alpha, exposure, k, max_pairs, equal_widths)
-    truth, seen = _without_known(held_out, known)
+    truth, seen = without_known(held_out, known)
     n, m = truth.shape
-    rows = _draw(truth, max(1, max_pairs // m), seed) if n * m > max_pairs else np.arange(n)
+    rows = draw_queries(truth, max(1, max_pairs // m), seed) if n * m > max_pairs else np.arange(n)
     sampled = len(rows) < n
-    evaluated = _EvaluatedPairs(
+    evaluated = EvaluatedPairs(
         torch.from_numpy(similarity.query_array(np.asarray(Y, np.float32)[rows])),
         torch.from_numpy(similarity.candidate_array(np.array(Y_other, np.float32))),
         rows,
@@ -130,15 +130,15 @@ def evaluate_links(
     score = None
     if held_out_share is not None and family.is_likelihood:
         log_all = log_alpha if log_alpha_all is None else log_alpha_all
-        score = _HeldOutScore(family, pair, held_out_share, log_all)
+        score = HeldOutScore(family, pair, held_out_share, log_all)
     g, above, equal, at_zero, expected = _rank_links(evaluated, log_scale, family, pair, score)
     w = evaluated.truth.data
     share = 2 if evaluated.once else 1  # the first pass counts each pair in both orders
     n_pairs = evaluated.count()
     with torch.no_grad(), np.errstate(over="ignore"):
-        eta = torch.from_numpy(_of_links(evaluated, log_scale) + g)
+        eta = torch.from_numpy(level_of_links(evaluated, log_scale) + g)
         at_links = float(np.sum(family.link_deviance(torch.from_numpy(w), eta, pair).numpy()))
-    recall, ndcg = _by_query(evaluated.truth, above, equal, min(k, m))
+    recall, ndcg = recall_and_ndcg(evaluated.truth, above, equal, min(k, m))
     results = {
         "links": len(w) // share,
         "queries": int(np.count_nonzero(np.diff(evaluated.truth.indptr))),
@@ -151,7 +151,9 @@ def evaluate_links(
         "expected_over_observed": expected / float(w.sum()),
     }
     if score is not None:
-        results["held_out_score"] = score.per_link(w, g + _of_links(evaluated, score.log_alpha))
+        results["held_out_score"] = score.per_link(
+            w, g + level_of_links(evaluated, score.log_alpha)
+        )
     if sampled:
         results["sampled_queries"] = len(rows)
     return LinkMetrics(results, ndcg)
@@ -166,134 +168,31 @@ def ndcg_by_query(
     of two methods allow paired comparisons. Raise InputError as that function does.
     """
     _check(Y, Y_other, held_out, known, 0.0, 1.0, k, 1)
-    truth, seen = _without_known(held_out, known)
+    truth, seen = without_known(held_out, known)
     rows = np.arange(truth.shape[0])
     queries, candidates = (torch.from_numpy(np.array(part, np.float32)) for part in (Y, Y_other))
     within = held_out.within
-    evaluated = _EvaluatedPairs(queries, candidates, rows, truth, seen, within, INNER, once=within)
+    evaluated = EvaluatedPairs(queries, candidates, rows, truth, seen, within, INNER, once=within)
     _, above, equal, _, _ = _rank_links(evaluated, 0.0, POISSON, ("", ""))
-    _, ndcg = _by_query(truth, above, equal, min(k, truth.shape[1]))
+    _, ndcg = recall_and_ndcg(truth, above, equal, min(k, truth.shape[1]))
     return np.flatnonzero(np.diff(truth.indptr)), ndcg
 
 
-def _without_known(
-    held_out: Links, known: Links | None
-) -> tuple[sparse.csr_array, sparse.csr_array | None]:
-    """Return the weights of held-out links that are not known, and of the known links."""
-    truth, seen = held_out.matrix(), None
-    if known is not None:
-        seen = known.matrix()
-        truth = (truth - truth.multiply(seen > 0)).tocsr()
-        truth.eliminate_zeros()
-    if truth.nnz == 0:
-        raise InputError(
-            f"held_out: expected links that are not in known, got none among {len(held_out)}"
-        )
-    return truth, seen
-
-
-@dataclass(frozen=True, eq=False)
-class _EvaluatedPairs:
-    """The evaluated pairs: R queries and all m candidates, without known links."""
-
-    query: torch.Tensor  # (R, Q)
-    candidate: torch.Tensor  # (m, Q)
-    rows: NDArray[np.int64]  # (R,) positions of the queries
-    truth: sparse.csr_array  # (R, m) held-out weights
-    known: sparse.csr_array | None  # (R, m)
-    within: bool
-    similarity: Similarity
-    once: bool  # all entities of one view are queries: count (i, j) and (j, i) once
-
-    def count(self) -> int:
-        """Return the number of evaluated (query, candidate) pairs."""
-        left_out = 0 if self.known is None else int(self.known.nnz)
-        return len(self.rows) * (len(self.candidate) - self.within) - left_out
-
-    def tiles(self) -> Iterator[tuple[slice, torch.Tensor]]:
-        """Yield queries and their scores (queries, m), -inf where a pair is not evaluated.
-
-        Tiles are the same in every pass: the scores of a pair are equal to the last bit.
-        """
-        height = max(1, MAX_SCORES // len(self.candidate))
-        for start in range(0, len(self.rows), height):
-            part = slice(start, min(start + height, len(self.rows)))
-            with torch.no_grad():
-                g = self.similarity.outer(self.query[part] @ self.candidate.T)
-            if self.known is not None:
-                g[_entries(self.known[part])] = -math.inf
-            if self.within:
-                g[torch.arange(len(g)), torch.from_numpy(self.rows[part])] = -math.inf
-            yield part, g
-
-
-def _entries(matrix: sparse.csr_array) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the rows and columns of the stored entries, in storage order."""
-    at = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    return torch.from_numpy(at), torch.from_numpy(matrix.indices.astype(np.int64))
-
-
-def _draw(truth: sparse.csr_array, size: int, seed: int) -> NDArray[np.int64]:
-    """Draw rows uniformly, sorted; if none has a link, replace one by a row that has."""
-    order = np.random.default_rng(seed).permutation(truth.shape[0])
-    rows, linked = order[:size], np.diff(truth.indptr)[order] > 0
-    if not linked[:size].any():
-        rows[-1] = order[np.argmax(linked)]
-    return np.sort(rows)
-
-
-def _of_rows(level: Level, rows: NDArray[np.int64]) -> float | torch.Tensor:
-    """Return the part of eta that is not g, for all pairs of some queries."""
-    return torch.from_numpy(level.matrix(rows)) if isinstance(level, PairLevels) else level
-
-
-def _of_links(evaluated: _EvaluatedPairs, log_scale: Level) -> float | NDArray[np.float64]:
-    """Return the part of eta that is not g, for each held-out link."""
-    if not isinstance(log_scale, PairLevels):
-        return log_scale
-    at, j = _entries(evaluated.truth)
-    return log_scale.at(evaluated.rows[at.numpy()], j.numpy())
-
-
-class _HeldOutScore:
-    """The log-probability of what is held out, if links are held out with probability s."""
-
-    def __init__(self, family: Family, pair: Pair, share: float, log_alpha: Level) -> None:
-        self.family, self.pair, self.share, self.log_alpha = family, pair, share, log_alpha
-        self.unlinked = 0.0
-
-    def add(self, g: torch.Tensor, rows: NDArray[np.int64]) -> None:
-        """Add the scores of pairs as if none had a held-out link; g = -inf adds nothing."""
-        with torch.no_grad():
-            eta = g.double() + _of_rows(self.log_alpha, rows)
-            self.unlinked += float(self._missing(eta).sum())
-
-    def per_link(self, w: Array, eta: Array) -> float:
-        """Return the score per held-out link, from the weights and eta of these links."""
-        weights, at = torch.from_numpy(w).double(), torch.from_numpy(eta)
-        with torch.no_grad():
-            present = self.family.at_link(weights, at, self.pair)
-            present = present + self.family.log_constant(weights, self.pair) + math.log(self.share)
-            at_links = float((present - self._missing(at)).sum())
-        return (self.unlinked + at_links) / len(w)
-
-    def _missing(self, eta: torch.Tensor) -> torch.Tensor:
-        """Return log(1 - s (1 - P(0)))."""
-        return torch.log1p(self.share * torch.expm1(self.family.zero(eta, self.pair)))
-
-
 def _rank_links(
-    evaluated: _EvaluatedPairs,
+    evaluated: EvaluatedPairs,
     log_scale: Level,
     family: Family,
     pair: Pair,
-    score: _HeldOutScore | None = None,
+    score: HeldOutScore | None = None,
 ) -> tuple[Array, Array, Array, float, float]:
-    r"""Return g, G and E of each held-out link, in float64, and the sums of zero and mu over J."""
+    r"""Return g, G and E of each held-out link, in float64, and the sums of zero and mu over J.
+
+    :mod:`pmvge.evaluation.list_metrics` defines G and E.
+    """
     scores, higher, same, at_zero, expected = [], [], [], 0.0, 0.0
     for part, g in evaluated.tiles():
         with torch.no_grad():
-            level = _of_rows(log_scale, evaluated.rows[part])
+            level = level_of_rows(log_scale, evaluated.rows[part])
             sums = family.sums(g.double().add_(level), pair)
         at_zero, expected = at_zero + sums[0], expected + sums[1]
         if score is not None:
@@ -302,7 +201,7 @@ def _rank_links(
         if truth.nnz == 0:
             continue
         degrees = np.diff(truth.indptr)
-        at, j = _entries(truth)
+        at, j = entries(truth)
         # One row of sorted link scores for each query that has links.
         linked = torch.from_numpy(np.flatnonzero(degrees))
         row = torch.from_numpy((np.cumsum(degrees > 0) - 1)[at.numpy()])
@@ -319,15 +218,15 @@ def _rank_links(
     return link_scores, G, E, at_zero, expected
 
 
-def _over_all_pairs(evaluated: _EvaluatedPairs, g: Array) -> dict[str, float]:
+def _over_all_pairs(evaluated: EvaluatedPairs, g: Array) -> dict[str, float]:
     """Return ROC AUC and average precision over all evaluated pairs."""
     if evaluated.once:
-        at, j = _entries(evaluated.truth)
+        at, j = entries(evaluated.truth)
         g = g[(j > at).numpy()]
     levels, hits = np.unique(g.astype(np.float32), return_counts=True)
     above, equal = np.zeros((2, len(levels)), np.int64)
     for part, scores in evaluated.tiles():
-        scores[_entries(evaluated.truth[part])] = -math.inf
+        scores[entries(evaluated.truth[part])] = -math.inf
         if evaluated.once:
             lower = torch.ones(scores.shape, dtype=torch.bool).tril_(diagonal=part.start)
             scores.masked_fill_(lower, -math.inf)
@@ -343,24 +242,6 @@ def _over_all_pairs(evaluated: _EvaluatedPairs, g: Array) -> dict[str, float]:
         "roc_auc": 1 - misordered / (n_links * n_others) if n_others else math.nan,
         "average_precision": float(hits @ precision) / n_links,
     }
-
-
-def _by_query(truth: sparse.csr_array, above: Array, equal: Array, k: int) -> tuple[Array, Array]:
-    """Return recall and nDCG of the first k for each query with links."""
-    w = truth.data
-    degrees = np.diff(truth.indptr)
-    degrees = degrees[degrees > 0]
-    query = np.repeat(np.arange(len(degrees)), degrees)
-    discounts = np.append(1 / np.log2(np.arange(2, k + 2)), 0.0)  # by rank; 0 from rank k
-    until = np.concatenate(([0.0], np.cumsum(discounts[:k])))
-    start, stop = (np.minimum(rank, k).astype(np.int64) for rank in (above, above + equal))
-    gain = w * (until[stop] - until[start]) / equal
-    # The ideal order has the heaviest links of a query first.
-    heaviest = w[np.lexsort((-w, query))]
-    rank = np.arange(len(w)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
-    ideal = heaviest * discounts[np.minimum(rank, k)]
-    recall = np.bincount(query, np.clip((k - above) / equal, 0, 1)) / degrees
-    return recall, np.bincount(query, gain) / np.bincount(query, ideal)
 
 
 def _check(

@@ -43,6 +43,7 @@ EFFORTS = (32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)  # efSearch that 
 TARGET = 0.96  # recall@10 on sampled queries that the effort is chosen for
 MEASURED_K = 10
 EXTRA = 2  # candidates that the graph returns, as a multiple of k
+MAX_FETCHED = 1 << 24  # numbers in the vectors of candidates that are held at once: 64 MB
 MAX_FETCH = 4096  # candidates of a query; if filters leave fewer than k of them, search is exact
 ADDED = 1 << 14  # candidates that are added at once
 
@@ -156,8 +157,11 @@ class HnswIndex(VectorIndex):
             fetch = fetch * len(self) // max(1, int(np.count_nonzero(allowed))) + 1
         rows = np.arange(len(Q) if k else 0)
         while len(rows) and fetch <= min(MAX_FETCH, len(self) // 2):
-            excluded = None if left_out is None else left_out[rows]
-            at[rows], g[rows] = self._from_graph(Q[rows], k, fetch, excluded, allowed)
+            size = max(1, MAX_FETCHED // (fetch * max(1, Q.shape[1])))
+            for start in range(0, len(rows), size):
+                part = rows[start : start + size]
+                excluded = None if left_out is None else left_out[part]
+                at[part], g[part] = self._from_graph(Q[part], k, fetch, excluded, allowed)
             rows = rows[at[rows, -1] < 0]
             fetch *= 4
         if len(rows):
