@@ -65,3 +65,8 @@ def test_choose_raises_the_given_error():
 def test_choose_says_where():
     with pytest.raises(ParameterError, match=r"^view 'tag': encoder: unknown activation 'x'"):
         choose("activation", "x", KNOWN, "view 'tag': encoder")
+
+
+def test_choose_says_that_there_are_none():
+    with pytest.raises(ParameterError, match=r"^unknown layer 'counts': there are none$"):
+        choose("layer", "counts", [])

@@ -7,6 +7,8 @@ import os
 import re
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -305,6 +307,12 @@ def test_partial_files_of_a_killed_process_are_removed(tmp_path):
     assert len(names(tmp_path)) == 3
 
 
+def test_partial_files_of_a_kind_with_special_characters_are_removed(tmp_path):
+    (tmp_path / ".index+a+b-before.json.123.partial").write_text("half")
+    storage.commit(tmp_path, "index+a+b", {}, {"graph.hnsw": lambda path: path.write_text("1")})
+    assert not [*tmp_path.glob(".*")]
+
+
 def test_two_processes_may_remove_the_same_file(tmp_path, monkeypatch):
     commit(tmp_path, 1)
     unlink = Path.unlink
@@ -320,6 +328,8 @@ def test_two_processes_may_remove_the_same_file(tmp_path, monkeypatch):
 
 WRITER = """
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 import time
 from pathlib import Path
 from pmvge import storage
@@ -492,6 +502,42 @@ def test_the_old_file_is_kept_if_writing_fails(tmp_path, error):
         assert str(caught.value) == f"{path}: cannot be written: No space left"
     assert path.read_text() == "old"
     assert names(tmp_path) == {"file.txt"}
+
+
+def test_threads_may_write_the_same_file(tmp_path):
+    path = tmp_path / "table.csv"
+    inside = threading.Barrier(4, timeout=60)
+
+    def write(text):
+        def fill(partial):
+            inside.wait()  # all threads have a partial file now
+            partial.write_text(text)
+            inside.wait()
+            assert partial.read_text() == text
+
+        storage.replace_file(path, fill)
+
+    with ThreadPoolExecutor(4) as threads:
+        for done in [threads.submit(write, text) for text in "abcd"]:
+            done.result()
+    assert path.read_text() in "abcd"
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_the_partial_file_of_a_killed_process_in_a_folder_is_removed(tmp_path, monkeypatch):
+    """A commit recognises the names of partial files that replace_file writes."""
+    monkeypatch.setattr(storage.Path, "unlink", lambda *_, **__: None)
+    with pytest.raises(StorageError):
+        storage.replace_file(tmp_path / "model.json", fail_halfway)
+    monkeypatch.undo()
+    assert len([*tmp_path.glob(".*.partial")]) == 1
+    commit(tmp_path, 1)
+    assert not [*tmp_path.glob(".*")]
+
+
+def fail_halfway(partial):
+    partial.write_text("half")
+    raise OSError("killed")
 
 
 def test_a_folder_is_not_replaced_by_a_file(tmp_path):

@@ -79,7 +79,8 @@ def choose(
     suggestion = f"; did you mean {closest[0]!r}?" if closest else ""
     prefix = f"{where}: " if where else ""
     listed = ", ".join(repr(option) for option in options)
-    raise error(f"{prefix}unknown {kind} {short(name, 1000)}: expected one of {listed}{suggestion}")
+    expected = f"expected one of {listed}{suggestion}" if options else "there are none"
+    raise error(f"{prefix}unknown {kind} {short(name, 1000)}: {expected}")
 
 
 def _closest(name: str, options: list[str]) -> list[str]:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import get_native_id
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -100,9 +101,10 @@ def restore_previous(folder: Path, kind: str) -> None:
 def replace_file(path: Path, write: Write) -> None:
     """Write a single file atomically; ``write`` is called with the path of a temporary file.
 
-    Raise StorageError if writing fails; the previous file is then unchanged.
+    Processes and threads may write the same file: each has a temporary file of its own. Raise
+    StorageError if writing fails; the previous file is then unchanged.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.{get_native_id()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _write_synced(partial, write)
@@ -208,8 +210,9 @@ def _remove_obsolete(folder: Path, kind: str, files: Files, previous: Files, *, 
     kept = {entry["name"] for entry in [*files.values(), *(previous.values() if keep else ())]}
     first = {re.split(r"[-.]", label)[0] for label in [*files, *previous]}
     words = "|".join(map(re.escape, sorted(first)))
+    started = f"{words}|{re.escape(kind)}"
     obsolete = re.compile(
-        rf"({words})(-.+)?-[0-9a-f]{{16}}\.(safetensors|parquet|hnsw)|\.({words}|{kind})[-.].*partial"
+        rf"({words})(-.+)?-[0-9a-f]{{16}}\.(safetensors|parquet|hnsw)|\.({started})[-.].*partial"
     )
     for path in folder.iterdir():
         if path.name not in kept and obsolete.fullmatch(path.name) and path.is_file():
