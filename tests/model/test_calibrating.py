@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pmvge import MultiViewGraph, PMvGE
-from pmvge.errors import InputError, ParameterError, StorageError
-from pmvge.graph import parse_links
+from pmvge.errors import GraphError, InputError, ParameterError, StorageError
+from pmvge.graph import hold_out_links, parse_links
 from pmvge.likelihoods import kind_blocks
 
 N, M, P = 40, 30, 12  # users, films, papers
@@ -138,6 +138,41 @@ def test_a_factor_is_the_observed_over_the_expected_weight(
     assert np.dot(bins["pairs"], bins["expected"]) == pytest.approx(
         truth(data, pair)[cells].sum(), rel=1e-5
     )
+
+
+BY_PAIR = [
+    {("user", "film"): "logistic"},
+    {("film", "film"): "logistic"},
+    {("user", "film"): "logistic", ("film", "film"): "negative_binomial"},
+]
+
+
+@pytest.mark.parametrize("family", BY_PAIR, ids=["one pair", "within a view", "two pairs"])
+def test_families_by_view_pair_are_calibrated(data, family):
+    logistic = [pair for pair, name in family.items() if name == "logistic"]
+    binary = data | {"W": np.minimum(data["W"], 1), "cites": np.minimum(data["cites"], 1)}
+    everything = as_graph(binary, np.arange(N), np.arange(M))
+    known = {"user": KNOWN_USERS, "film": KNOWN_FILMS}
+    training = everything.subgraph({view: np.arange(n) for view, n in known.items()})
+    settings = {"similarity": "inner", "max_steps": 40, "progress": False, "patience": None}
+    model = PMvGE(4, random_state=0, family=family, **settings).fit(training)
+    model.calibrate(only(everything, lambda p, i, j: (i >= known[p[0]]) | (j >= known[p[1]])))
+    for pair, kind, sides in CASES:
+        bins = model.describe()["calibrated"][",".join(pair)][kind]["bins"]
+        cells = masks(*sides, pair)
+        if pair in logistic:
+            total = np.dot(bins["pairs"], bins["expected"])
+            assert total == pytest.approx(truth(binary, pair)[cells].sum(), rel=1e-5)
+            assert total == pytest.approx(mu_of(model, data, pair)[cells].sum(), rel=1e-5)
+
+
+def test_calibrating_keeps_the_parameters_of_the_family(data, with_new):
+    graph = as_graph(data, np.arange(KNOWN_USERS), np.arange(KNOWN_FILMS))
+    settings = {"family": "beta", "similarity": "inner", "max_steps": 20, "progress": False}
+    model = PMvGE(4, random_state=0, **settings).fit(graph)
+    before = model.family_.scale.clone()
+    model.calibrate(with_new)
+    assert model.family_.scale.equal(before)
 
 
 def test_the_log_likelihood_uses_the_factors(model, data, everything, with_new):
@@ -375,6 +410,31 @@ def test_fit_calibrates_graphs_without_given_ids(data):
 def test_a_wrong_share_is_refused(everything, share):
     with pytest.raises(ParameterError, match=r"calibrate: expected a share .* in \(0, 1\)"):
         PMvGE(4, max_steps=1).fit(everything, calibrate=share)
+
+
+@pytest.mark.parametrize("calibrate", [None, 0.2])
+def test_something_else_than_a_graph_is_refused(everything, calibrate):
+    model = PMvGE(4, max_steps=1, progress=False)
+    with pytest.raises(GraphError, match="fit: expected a MultiViewGraph, got str"):
+        model.fit("x", calibrate=calibrate)
+    with pytest.raises(GraphError, match="validation: expected a MultiViewGraph, got str"):
+        model.fit(everything, "x", calibrate=calibrate)
+    part = everything.subgraph({"user": np.arange(5)})
+    with pytest.raises(GraphError, match="expected held-out links on the same views and ids"):
+        model.fit(everything, part, calibrate=calibrate)
+
+
+def test_fit_calibrates_with_validation_links_in_either_order(data, everything):
+    settings = {"similarity": "inner", "max_steps": 20, "progress": False, "patience": None}
+    train, held = hold_out_links(everything, 0.3, np.random.default_rng(0))
+    turned = held.with_links({(b, a): links.transposed() for (a, b), links in held.links.items()})
+    weights = [
+        PMvGE(4, random_state=0, **settings)
+        .fit(train, validation, calibrate=0.2)
+        .describe()["calibrated"]["user,film"]["new-new"]["weight"]
+        for validation in (held, turned)
+    ]
+    assert weights[0] == weights[1]
 
 
 def test_fit_refuses_to_calibrate_what_it_cannot(everything):

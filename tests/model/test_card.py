@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.checks import NotFitted
@@ -39,6 +40,17 @@ def test_the_card_has_data_scores_settings_and_limits() -> None:
     assert "not calibrated" in card
     assert "New entities of films have no features" in card
     assert "also used for early stopping" in card
+
+
+def test_the_card_has_the_dropout_that_was_chosen_for_sparse_views() -> None:
+    X = sparse.random_array((40, 9), density=0.3, rng=np.random.default_rng(0))
+    ring = np.eye(40, k=1) + np.eye(40, k=-1)
+    links = {("users", "films"): np.eye(40, 15), ("users", "users"): ring}
+    graph = MultiViewGraph({"users": X, "films": 15}, links)
+    settings: dict[str, Any] = {"max_steps": 2, "random_state": 0, "progress": False}
+    card = PMvGE(4, **settings).fit(graph).card()
+    assert "- dropout = `0.5 (users)`\n- input_dropout = `0.5 (users)`" in card
+    assert "dropout = `0.2`" in PMvGE(4, dropout=0.2, **settings).fit(graph).card()
 
 
 def test_the_code_of_the_card_runs(tmp_path: Path) -> None:

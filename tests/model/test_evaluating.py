@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse, stats
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from pmvge import MultiViewGraph, PMvGE
-from pmvge.errors import GraphError, InputError, NotInductive
+from pmvge.errors import InputError, NotInductive
 from pmvge.evaluation import Popularity, evaluate_links, ndcg_by_query
-from pmvge.graph import parse_links
+from pmvge.graph import hold_out_links, parse_links
+from pmvge.model.advice import suggest_changes
+from pmvge.training import History, Record
 
 N, M = 30, 14
 
@@ -134,8 +138,13 @@ def test_invalid_links_are_refused(model):
         model.evaluate({("user", "film"): (["u0"], ["x"])})
     with pytest.raises(InputError, match="'user' and 'user' were not observed"):
         model.evaluate({("user", "user"): (["u0"], ["u1"])})
-    with pytest.raises(GraphError, match="expected a 30 x 14 matrix"):
+    with pytest.raises(InputError, match="expected a 30 x 14 matrix"):
         model.evaluate({("user", "film"): sparse.csr_array((3, 3))})
+    for weight in (-1.0, np.nan):
+        with pytest.raises(InputError, match=r"evaluate: links \('user', 'film'\).*weight"):
+            model.evaluate({("user", "film"): (["u0"], ["f0"], [weight])})
+    with pytest.raises(InputError, match=r"evaluate: links \('user', 'film'\): expected .*ragged"):
+        model.evaluate({("user", "film"): (["u0"], ["f0"], [[1], [1, 2]])})
     with pytest.raises(InputError, match="expected a MultiViewGraph or"):
         model.evaluate([1])
     for key in ("user,film", ("user", "film", "user")):
@@ -327,3 +336,90 @@ def test_the_advice_depends_on_the_model():
         advice = model.evaluate()["warnings"][-1]
         assert [part for part in says if part in advice] == says
         assert advice.startswith(f"try {says[0]}")
+
+
+def test_more_steps_are_advised_if_the_validation_was_still_rising_before_the_decay():
+    model = quick(max_steps=20).fit(tastes(0.0), hold_out=0.2)
+    rising = [Record(10 * k, k, 0.0, 0.1 * k, 0.01, 1.0, "hold") for k in range(1, 9)]
+    stalled = [replace(rising[0], validation=1.0), *rising[1:]]
+    end = Record(90, 9, 0.0, 2.0, 0.0, 1.0, "decay")  # the best one, as it is after most decays
+    for records, advised in ((rising, True), (stalled, False)):
+        fitted = replace(model._check_fitted(), history=History([*records, end]))
+        assert ("more steps" in suggest_changes(fitted)) == advised
+
+
+# -- default ids ----------------------------------------------------------------------------
+
+
+def numbered(seed, *, users=40, given=()):
+    """Return a graph with the default ids 0, 1, ...; those of the views in ``given`` are given."""
+    rng = np.random.default_rng(seed)
+    X, Z = rng.normal(size=(users, 3)), rng.normal(size=(25, 3))
+    W = rng.poisson(np.exp(X @ Z.T - 1.5))
+    ids = {view: np.arange(n) for view, n in (("user", users), ("film", 25)) if view in given}
+    return MultiViewGraph({"user": X, "film": Z}, {("user", "film"): W}, ids)
+
+
+def renamed(graph, *views):
+    """Return a graph whose entities of some views have new ids."""
+    return MultiViewGraph(
+        dict(graph.views),
+        {pair: links.matrix() for pair, links in graph.links.items()},
+        {view: [f"new{n}" for n in range(graph.sizes[view])] for view in views},
+    )
+
+
+@pytest.fixture(scope="module", params=["vector", "none"])
+def of_rows(request):
+    """Return a model of a graph with default ids, the graph, and held-out links."""
+    train, held = hold_out_links(numbered(0), 0.2, np.random.default_rng(0))
+    return quick(effects=request.param, max_steps=60).fit(train), train, held
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_rows_of_the_training_with_default_ids_are_known(of_rows, loaded, tmp_path):
+    model, train, held = of_rows
+    if loaded:
+        model.save(tmp_path)
+        model = PMvGE.load(tmp_path)
+    found = model.evaluate(held)
+    assert found["overall"] == model.evaluate(dict(held.links))["overall"]
+    assert found["uncalibrated"] == {}
+    for view, Y in model.embed_graph(held).items():
+        np.testing.assert_array_equal(Y, model.embeddings_[view])
+    assert ("features_only" in found) == (model.effects == "vector")
+    with pytest.raises(InputError, match="so none is left to evaluate"):
+        model.evaluate(train)
+    with pytest.raises(InputError, match="have both ends in training"):
+        model.calibrate(train)
+
+
+def test_other_rows_with_default_ids_are_new(of_rows):
+    model, train, _ = of_rows
+    other = numbered(1)  # as many entities as in training
+    for graph in (other, numbered(1, given=("user", "film"))):
+        found = model.evaluate(graph)
+        expected = model.evaluate(renamed(other, "user", "film"))
+        check(found["overall"], expected["overall"])
+        assert found["uncalibrated"] == expected["uncalibrated"] == {"user,film": ["new-new"]}
+        assert model.score(graph) == pytest.approx(model.score(renamed(other, "user", "film")))
+    # Each view by itself: new users with films of the training.
+    mixed = MultiViewGraph(
+        {"user": other.views["user"], "film": train.views["film"]},
+        {("user", "film"): other.links["user", "film"].matrix()},
+    )
+    assert model.evaluate(mixed)["uncalibrated"] == {"user,film": ["new-known"]}
+    one_row = np.array(train.views["user"])
+    one_row[7] += 1
+    changed = MultiViewGraph(
+        {"user": one_row, "film": train.views["film"]},
+        {("user", "film"): other.links["user", "film"].matrix()},
+    )
+    assert model.evaluate(changed)["uncalibrated"] == {"user,film": ["new-known"]}
+
+
+def test_scores_do_not_depend_on_whether_ids_were_given():
+    graphs = [numbered(0, given=given) for given in ((), ("user", "film"))]
+    models = [quick(max_steps=60).fit(graph) for graph in graphs]
+    scores = [model.score(graph) for model in models for graph in graphs]
+    assert scores == pytest.approx([scores[-1]] * 4, rel=1e-5)

@@ -1,6 +1,9 @@
 """Names of entities: stored with a model, and found by ``PMvGE.find``."""
 
+import copy
+
 import numpy as np
+import pandas as pd
 import pytest
 
 from pmvge import MultiViewGraph, PMvGE
@@ -37,6 +40,27 @@ def test_names_and_columns_are_kept(either):
     assert either.columns_["film"]["year"].tolist() == ["1979"] * 6
     assert either.labels_["user"]["town"].tolist() == list("xyxyx")
     assert either.describe()["views"]["film"]["name"] == "title"
+
+
+MISSING = {
+    "texts": (["ann", None, float("nan"), pd.NA, "nan"], ["ann", "", "", "", "nan"]),
+    "without None": (["ann", float("nan"), "b", "c", "d"], ["ann", "", "b", "c", "d"]),
+    "numbers": (np.array([0.1, np.nan, 2, 3, 4], np.float32), ["0.1", "", "2.0", "3.0", "4.0"]),
+    "categories": (pd.Categorical(["x", None, "y", "x", "x"]), ["x", "", "y", "x", "x"]),
+    "strings": (pd.Series(["x", None, "y", "x", "x"], dtype="string"), ["x", "", "y", "x", "x"]),
+    "days": (
+        np.array(["2020-01-01", "NaT", "2020-01-02", "2020-01-03", "2020-01-04"], "M8[D]"),
+        ["2020-01-01", "", "2020-01-02", "2020-01-03", "2020-01-04"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISSING)
+def test_missing_labels_are_empty(model, case):
+    values, expected = MISSING[case]
+    named = copy.copy(model).label({"user": {"town": values}}, names={"user": "town"})
+    assert named.labels_["user"]["town"].tolist() == expected
+    assert named.names_["user"].tolist() == expected
 
 
 @pytest.mark.parametrize(

@@ -312,3 +312,30 @@ def test_lists_that_are_empty_make_an_empty_file(model, tmp_path):
     assert parquet.read_table(tmp_path / "none.parquet").column_names[:3] == [
         "id", "partner", "rank",
     ]  # fmt: skip
+
+
+def test_search_to_sorts_the_ids_of_a_view_once(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    ids = {"users": [f"u{i}" for i in rng.permutation(200)], "films": [f"f{i}" for i in range(40)]}
+    links = {("users", "films"): (rng.integers(200, size=300), rng.integers(40, size=300))}
+    graph = MultiViewGraph({"users": 200, "films": 40}, links, ids)
+    model = PMvGE(2, max_steps=2, random_state=0, progress=False).fit(graph, hold_out=0)
+    model.label(columns={"films": {"title": ids["films"]}}, names={"films": "title"})
+    sizes = []
+
+    def sort_ids(ids):
+        sizes.append(len(ids))
+        return np.argsort(ids, kind="stable")
+
+    monkeypatch.setattr("pmvge.model.indexing.BATCH", 20)
+    for module in ("pmvge.graph.ids", "pmvge.model.fitted"):
+        monkeypatch.setattr(f"{module}.sort_ids", sort_ids)
+    index = model.index("films", among="users")
+    index.search_to(tmp_path / "best.parquet", k=3, deny=ids["films"][:20])
+    assert sorted(sizes) == [40, 200]
+    partners, weights = index.search(k=3, deny=ids["films"][:20])
+    rows = parquet.read_table(tmp_path / "best.parquet").to_pylist()
+    assert [row["id"] for row in rows] == [i for i in model.ids_["users"] for _ in range(3)]
+    assert [row["partner"] for row in rows] == partners.ravel().tolist()
+    assert [row["partner_name"] for row in rows] == partners.ravel().tolist()
+    assert [row["expected_weight"] for row in rows] == weights.ravel().tolist()

@@ -257,6 +257,34 @@ def test_view_pairs_may_be_given_in_the_other_order(today):
     assert list(model.log_alpha_) == list(today.log_alpha_)
 
 
+FAMILIES = [
+    {("user", "film"): "negative_binomial", "tag,film": "beta"},
+    dict.fromkeys(("film,user", "film,tag", "film,film"), "negative_binomial"),
+]
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=["several", "one"])
+def test_families_by_view_pair_can_be_updated(family, tmp_path):
+    settings = QUICK | {"max_steps": 10, "family": family}
+    start = PMvGE(4, **settings).fit(make())
+    start.save(tmp_path)
+    graph = make(N + 3)
+    for model in (PMvGE.load(tmp_path), start):
+        PMvGE(4, **settings).fit(graph, start=model)
+        assert len(model.update(graph).ids_["user"]) == N + 3
+    with pytest.raises(ParameterError, match=r"start: family: expected .*, got 'poisson'"):
+        PMvGE(4, **settings | {"family": "poisson"}).fit(graph, start=start)
+
+
+@pytest.mark.parametrize("effects", ["none", {"user": "vector"}])
+def test_views_without_effects_can_be_updated_if_the_similarity_has_biases(effects):
+    settings = QUICK | {"max_steps": 10, "similarity": "shifted", "effects": effects}
+    start = PMvGE(4, **settings).fit(make())
+    model = PMvGE(4, **settings).fit(make(N + 3), start=start)
+    assert np.isfinite(model.embeddings_["user"]).all()
+    assert len(start.update(make(N + 3)).ids_["user"]) == N + 3
+
+
 def test_a_checkpoint_belongs_to_its_start(tmp_path):
     settings = {"checkpoint_dir": tmp_path, "checkpoint_steps": 1, "max_steps": 4}
     starts = [PMvGE(4, **QUICK | {"random_state": seed}).fit(make()) for seed in (0, 1)]

@@ -1,15 +1,24 @@
 """The estimator PMvGE: parameters, fitting, prediction, evaluation, saving."""
 
+from pmvge.model.describe import setting_text
 from pmvge.model.encoder_module import EncoderModule, linked_views
 from pmvge.model.estimator import PMvGE
 from pmvge.model.explanation import Evidence, Explanation, Part
+from pmvge.model.fit_inputs import split_links
 from pmvge.model.fitted import Labels
-from pmvge.model.fitting import split_links
 from pmvge.model.indexing import Index
 from pmvge.model.map_file import Map
 from pmvge.model.mapping import compute_map, sample_map, saved_map
 from pmvge.model.parameters import check_parameters
-from pmvge.model.partners import Chunk, best_partners, check_columns, positions_of
+from pmvge.model.partners import (
+    Chunk,
+    best_partners,
+    check_columns,
+    entity_texts,
+    index_of_similar,
+    positions_of,
+)
+from pmvge.model.regressions import find_regressions
 from pmvge.model.training_links import TrainingLinks
 from pmvge.model.updating import NoNewRows
 
@@ -29,9 +38,13 @@ __all__ = [
     "check_columns",
     "check_parameters",
     "compute_map",
+    "entity_texts",
+    "find_regressions",
+    "index_of_similar",
     "linked_views",
     "positions_of",
     "sample_map",
     "saved_map",
+    "setting_text",
     "split_links",
 ]

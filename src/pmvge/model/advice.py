@@ -20,8 +20,7 @@ def suggest_changes(fitted: Fitted) -> str:
             found.append(f"pair_weights = 'balanced': {','.join(largest)} has nearly all weight")
     if "vector" not in fitted.effects.values():
         found.append("effects = 'vector', which also learns from each entity's own links")
-    history, best = fitted.history, fitted.history.best
-    if best is not None and best.step == history[-1].step:
-        found.append("more steps (max_epochs): the last check was the best")
+    if fitted.history.best and fitted.history.stale < (fitted.settings["patience"] or 1):
+        found.append("more steps (max_epochs): the validation was still rising")
     found += ["pmvge tune", "features that say more about links", "more links"]
     return f"try {'; '.join(found)} (docs/settings.md, Symptoms)"

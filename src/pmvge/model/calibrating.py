@@ -30,6 +30,7 @@ from pmvge.graph import MultiViewGraph, Pair, merge_links
 from pmvge.likelihoods import KINDS, Family, KindBlock, TrainedGraph, kind_blocks
 from pmvge.model.embedding import Entities, embed_graph, find_entities
 from pmvge.model.first_links import check_exposure
+from pmvge.model.fit_inputs import check_graphs
 from pmvge.model.fitted import Factor, Factors, Fitted
 from pmvge.model.fitting import fit
 from pmvge.progress import progress_bar
@@ -73,9 +74,10 @@ def held_out_factors(
 ) -> Factors:
     """Return factors of a model that is fitted without a share of the entities of each view.
 
-    Entities of views without features stay. No checkpoints are written. Raise ParameterError if the
-    share is not valid, and as :func:`pmvge.model.fitting.fit` does.
+    Entities of views without features stay. No checkpoints are written. Raise GraphError if a graph
+    is not valid, ParameterError if the share is not, and as :func:`pmvge.model.fitting.fit` does.
     """
+    validation = check_graphs(graph, validation)
     seed = settings["random_state"]
     rng = np.random.default_rng([int(seed) if isinstance(seed, Integral) else 0, 8])
     held = _draw_entities(graph, share, rng)
@@ -195,7 +197,7 @@ def _factor(
     )
     outputs = {a: Y, b: Y_other}
     trained = TrainedGraph(graph, None, outputs, outputs, compared)
-    family = _renamed(fitted.family, pair, names)
+    family = _family_of(fitted, pair, names)
     log_alpha, error, weight = family.fit_alphas(trained, np.random.default_rng(0))[names]
     log_new = log_alpha - math.log(exposure)
     bins = reliability_bins(
@@ -205,7 +207,7 @@ def _factor(
         log_alpha=log_new,
         exposure=exposure,
         similarity=compared,
-        family=fitted.family,
+        family=family,
         rng=np.random.default_rng(0),
     )
     shown = {
@@ -218,13 +220,13 @@ def _factor(
     return Factor(log_factor, math.hypot(error, noise), weight, shown)
 
 
-def _renamed(family: Family, pair: Pair, names: Pair) -> Family:
-    """Return a family with the parameters of ``pair`` under other names of the views.
+def _family_of(fitted: Fitted, pair: Pair, names: Pair) -> Family:
+    """Return a copy of the family of ``pair``, with its parameters under other names of the views.
 
-    Within a view, new and known entities are two sides, which need two names.
+    Within a view, new and known entities are two sides, which need two names. It is a copy because
+    ``fit_alphas`` may set parameters.
     """
-    if names == pair or pair not in family.index:
-        return family
-    renamed = copy.copy(family)
-    renamed.index = {**family.index, names: family.index[pair]}
-    return renamed
+    family = copy.deepcopy(fitted.family_of(*pair))
+    if pair in family.index:
+        family.index[names] = family.index[pair]
+    return family

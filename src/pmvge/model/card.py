@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pmvge.errors import truncate
+from pmvge.model.describe import setting_text
 from pmvge.storage import replace_file
 from pmvge.version import __version__
 
@@ -139,7 +140,7 @@ def _settings(facts: Mapping[str, Any]) -> str:
     trained, changed = facts["training"], facts["changed_settings"]
     lines = [f"similarity {_code(facts['similarity'])}, family {_code(facts['family'])}"]
     lines += [f"{trained['steps']:,} steps in {trained['seconds']:.0f} s, seed {trained['seed']}"]
-    lines += [f"{name} = {_code(value)}" for name, value in changed.items()]
+    lines += [f"{name} = {_code(setting_text(name, value))}" for name, value in changed.items()]
     return "\n".join(f"- {line}" for line in lines)
 
 

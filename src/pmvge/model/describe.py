@@ -9,21 +9,24 @@ from typing import Any
 import numpy as np
 
 from pmvge.encoders import EncoderSpec, describe_choice
-from pmvge.graph import Pair
+from pmvge.graph import Pair, pair_key
 from pmvge.likelihoods import NegativeBinomial, family_name
 from pmvge.model.fitted import Fitted
-from pmvge.model.pair_weights import pair_key
+from pmvge.model.pair_weights import key_text
 from pmvge.similarities import similarity_name
 
+RATES = ("dropout", "input_dropout")  # None: fit chooses them by view
 HIDDEN = ("progress", "checkpoint_dir")  # settings that do not change a model
 
 
 def describe_model(fitted: Fitted, defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Return views, links, alpha, training, settings and columns of a model, ready for JSON.
 
-    ``changed_settings`` are those of ``settings`` that differ from ``defaults``.
+    ``changed_settings`` are those of ``settings`` that differ from ``defaults``, and the rates of
+    dropout of each view, ``{view: rate}``, if they were not set and are above 0.
     """
     settings = {name: plain(value) for name, value in fitted.settings.items()}
+    resolved = settings | _chosen_rates(fitted)
     return {
         "n_components": fitted.n_components,
         "similarity": similarity_name(fitted.similarity),
@@ -42,14 +45,14 @@ def describe_model(fitted: Fitted, defaults: Mapping[str, Any]) -> dict[str, Any
             for view, schema in fitted.schemas.items()
         },
         "alpha": {
-            f"{a},{b}": {
-                "pair": [a, b],
+            pair_key(pair): {
+                "pair": list(pair),
                 "alpha": entry.value,
                 "relative_error": entry.relative_error,
                 "weight": entry.weight,
-                **_dispersion(fitted, (a, b)),
+                **_dispersion(fitted, pair),
             }
-            for (a, b), entry in fitted.alpha.items()
+            for pair, entry in fitted.alpha.items()
         },
         "calibrated": _calibrated(fitted),
         "links": _links(fitted),
@@ -57,11 +60,40 @@ def describe_model(fitted: Fitted, defaults: Mapping[str, Any]) -> dict[str, Any
         "settings": settings,
         "changed_settings": {
             name: value
-            for name, value in settings.items()
+            for name, value in resolved.items()
             if name not in HIDDEN and value != plain(defaults.get(name))
         },
         "tables": _columns(fitted.tables),
     }
+
+
+def setting_text(name: str, value: Any) -> str:
+    """Return a value of ``changed_settings`` as text; views with the same rate are listed together.
+
+    >>> setting_text("dropout", {"films": 0.5, "users": 0.5, "shops": 0.1})
+    '0.5 (films, users), 0.1 (shops)'
+    """
+    if name not in RATES or not isinstance(value, Mapping):
+        return str(value)
+    views: dict[float, list[str]] = {}
+    for view, rate in value.items():
+        views.setdefault(rate, []).append(view)
+    return ", ".join(f"{rate} ({', '.join(names)})" for rate, names in views.items())
+
+
+def _chosen_rates(fitted: Fitted) -> dict[str, dict[str, float]]:
+    """Return the rates of dropout that fit has chosen, by view; only those above 0."""
+    specs = {
+        view: choice
+        for view, choice in fitted.choices.items()
+        if isinstance(choice, EncoderSpec) and choice.shared_with is None
+    }
+    found = {}
+    for name in RATES:
+        rates = {view: float(rate) for view, spec in specs.items() if (rate := getattr(spec, name))}
+        if rates and fitted.settings.get(name) is None:
+            found[name] = rates
+    return found
 
 
 def _dispersion(fitted: Fitted, pair: Pair) -> dict[str, float]:
@@ -87,7 +119,7 @@ def _calibrated(fitted: Fitted) -> dict[str, dict[str, Any]]:
     """Return the factors of new entities, by view pair and kind; None where there is none."""
     found: dict[str, dict[str, Any]] = {}
     for a, b in fitted.alpha:
-        row = found[f"{a},{b}"] = {}
+        row = found[pair_key((a, b))] = {}
         for name, kind in fitted.kinds_of(a, b).items():
             factor = fitted.factor_of(a, b, kind)
             row[name] = factor and {
@@ -105,25 +137,25 @@ def _links(fitted: Fitted) -> dict[str, dict[str, Any]]:
         return {}
     held_out = fitted.links.held_out
     return {
-        f"{a},{b}": {
+        pair_key(pair): {
             "links": len(links),
             "weight": links.total,
-            "held_out": len(held_out.get((a, b), ())),
-            "held_out_weight": held_out[a, b].total if (a, b) in held_out else 0.0,
+            "held_out": len(held_out.get(pair, ())),
+            "held_out_weight": held_out[pair].total if pair in held_out else 0.0,
         }
-        for (a, b), links in fitted.links.training.items()
+        for pair, links in fitted.links.training.items()
     }
 
 
 def _training(fitted: Fitted) -> dict[str, Any]:
     history = fitted.history
-    last, best = (history[-1] if len(history) else None), history.best
+    last, kept = (history[-1] if len(history) else None), history.kept
     return {
         "steps": last.step if last else 0,
         "epochs": last.epoch if last else 0.0,
         "seconds": last.seconds if last else 0.0,
-        "best_step": best.step if best else None,
-        "best_validation": best.validation if best else None,
+        "kept_step": kept.step if kept else None,
+        "validation": kept.validation if kept else None,
         "seed": fitted.seed,
         "summary": repr(history),
     }
@@ -141,7 +173,7 @@ def _columns(tables: Mapping[str, Any] | None) -> dict[str, dict[str, str]]:
 def plain(value: Any) -> Any:
     """Return a setting as JSON values. Modules and generators become the names of their types."""
     if isinstance(value, Mapping):
-        return {pair_key(key): plain(entry) for key, entry in value.items()}
+        return {key_text(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, EncoderSpec):
         return {key: plain(entry) for key, entry in vars(value).items() if entry is not None}
     if isinstance(value, tuple | list):

@@ -20,12 +20,14 @@ from pmvge.graph import (
     MultiViewGraph,
     as_input_ids,
     check_rows,
-    known_positions,
 )
 from pmvge.model.first_links import FirstLinks
 from pmvge.model.fitted import Fitted
 from pmvge.progress import OnProgress, progress_bar
 from pmvge.search import embed_in_batches, save_atomically
+
+# Largest difference of the outputs of equal rows, relative to the largest output: rounding alone.
+SAME_ROWS = 1e-4
 
 
 class Entities(NamedTuple):
@@ -70,11 +72,11 @@ def find_entities(
     if shape is None and X is not None:
         if ids is not None:
             raise InputError(f"view {view!r} has no features: expected ids alone, got X and ids")
-        return _trained(fitted, view, known_positions(view, known, X, fitted.orders.get(view)))
+        return _trained(fitted, view, fitted.known_positions(view, X))
     if X is None and ids is None:
         return Entities(fitted.outputs[view], np.arange(len(known)))  # no copy
     if X is None:
-        return _trained(fitted, view, known_positions(view, known, ids, fitted.orders.get(view)))
+        return _trained(fitted, view, fitted.known_positions(view, ids))
     assert shape is not None
     rows = check_rows(view, X, shape, first=first)
     positions = np.full(rows.shape[0], -1, np.int64)
@@ -169,16 +171,37 @@ def embed_graph(
 ) -> dict[str, Entities]:
     """Return all entities of a graph, by view.
 
-    Entities are known by ids that were given in training and in the graph. Raise InputError or
+    Entities are known by ids that were given in training and in the graph. In other views with
+    features all are known if :func:`has_training_rows` holds, else all are new. Raise InputError or
     NotInductive as :func:`find_entities` does.
     """
     found = {}
-    for view in graph.views:
-        rows = rows_or_ids(fitted, view, graph)
-        ids = graph.ids[view] if view in graph.given_ids and graph.views[view] is not None else None
+    for view, X in graph.views.items():
+        rows: Any = rows_or_ids(fitted, view, graph)
+        ids = graph.ids[view] if X is not None and ids_identify(fitted, view, graph) else None
         with progress_bar(f"embedding {view}", show_progress) as on_progress:
+            if X is not None and ids is None and has_training_rows(fitted, view, graph):
+                rows = None
             found[view] = find_entities(fitted, view, rows, ids, on_progress=on_progress)
     return found
+
+
+def ids_identify(fitted: Fitted, view: str, graph: MultiViewGraph) -> bool:
+    """Return whether the ids of a view were given both in training and in a graph."""
+    return view in fitted.given_ids and view in graph.given_ids
+
+
+def has_training_rows(fitted: Fitted, view: str, graph: MultiViewGraph) -> bool:
+    """Return whether a view of a graph repeats the rows of features in training, in their order.
+
+    Default ids do not identify an entity, but the whole table does. The model keeps no features:
+    ids and outputs without effects are compared. Raise InputError as :func:`find_entities` does.
+    """
+    if not np.array_equal(graph.ids[view], fitted.ids[view]):
+        return False
+    outputs = find_entities(fitted, view, rows_or_ids(fitted, view, graph), None).outputs
+    known = fitted.plain.get(view, fitted.outputs[view])
+    return bool(np.abs(outputs - known).max() <= SAME_ROWS * np.abs(known).max())
 
 
 def rows_or_ids(fitted: Fitted, view: str, graph: MultiViewGraph) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pmvge.errors import InputError
+from pmvge.errors import GraphError, InputError
 from pmvge.evaluation import (
     FEATURES_ONLY,
     POPULARITY,
@@ -20,10 +20,15 @@ from pmvge.evaluation import (
     evaluate_popularity,
     paired_difference,
 )
-from pmvge.graph import Links, MultiViewGraph, Pair, known_positions, parse_links
+from pmvge.graph import Links, MultiViewGraph, Pair, known_positions, pair_key, parse_links
 from pmvge.likelihoods import Level
 from pmvge.model.advice import suggest_changes
-from pmvge.model.embedding import embed_graph, find_entities
+from pmvge.model.embedding import (
+    embed_graph,
+    find_entities,
+    has_training_rows,
+    ids_identify,
+)
 from pmvge.model.fitted import Fitted
 from pmvge.model.searching import known_links
 
@@ -94,9 +99,9 @@ def evaluate(
     }
     levels = _levels(fitted, problem.held_out, problem.new)
     results = evaluate_held_out(problem.outputs, levels, problem.held_out, **model)
-    for (a, b), count in overlap.items():
-        if count and f"{a},{b}" in results["pairs"]:
-            results["pairs"][f"{a},{b}"]["in_training"] = count
+    for pair, count in overlap.items():
+        if count and pair_key(pair) in results["pairs"]:
+            results["pairs"][pair_key(pair)]["in_training"] = count
     popularity = evaluate_popularity(
         problem.held_out,
         problem.popularity,
@@ -116,7 +121,7 @@ def evaluate(
         features_only = evaluate_held_out(outputs, levels, without, **model)
         results |= {"features_only": features_only | {"meaning": FEATURES_ONLY}}
     uncalibrated = {
-        f"{a},{b}": kinds
+        pair_key((a, b)): kinds
         for a, b in problem.held_out
         if (kinds := fitted.uncalibrated(a, b, problem.new[a], problem.new[b]))
     }
@@ -182,7 +187,7 @@ def _of_training_entities(fitted: Fitted, links: Any) -> _Problem:
 
 
 def _of_graph(fitted: Fitted, graph: MultiViewGraph, show_progress: bool) -> _Problem:
-    """Return the links of a graph that may have new entities, which are known by given ids."""
+    """Return the links of a graph that may have new entities."""
     fitted.require_links("evaluate")
     entities = embed_graph(fitted, graph, show_progress=show_progress)
     positions = {view: found.positions for view, found in entities.items()}
@@ -211,10 +216,16 @@ def _all_known(fitted: Fitted) -> dict[str, NDArray[np.bool_]]:
 
 
 def _same_entities(fitted: Fitted, graph: MultiViewGraph) -> bool:
-    """Return whether a graph has the entities of the training, in the same order."""
+    """Return whether a graph has the entities of the training, in the same order.
+
+    Its ids are those of the training. If they were not given, its rows of features are, too.
+    """
     return all(
         view in fitted.ids and np.array_equal(ids, fitted.ids[view])
         for view, ids in graph.ids.items()
+    ) and all(
+        X is None or ids_identify(fitted, view, graph) or has_training_rows(fitted, view, graph)
+        for view, X in graph.views.items()
     )
 
 
@@ -226,8 +237,8 @@ def _overlap(links: Links, known: Links) -> int:
 def _parse(fitted: Fitted, links: Any) -> dict[Pair, Links]:
     """Return held-out links as positions of the training entities.
 
-    Raise InputError if a view pair was not observed in training, or if entities are not those of
-    the training.
+    Raise InputError if a view pair was not observed in training, if entities are not those of the
+    training, or if weights are not valid.
     """
     if not isinstance(links, Mapping):
         raise InputError(
@@ -240,16 +251,17 @@ def _parse(fitted: Fitted, links: Any) -> dict[Pair, Links]:
             raise InputError(f"evaluate: links: expected a key (view, view), got {pair!r}")
         a, b = pair
         fitted.log_alpha_of(a, b)
-        shape = (len(fitted.ids[a]), len(fitted.ids[b]))
+        shape, where = (len(fitted.ids[a]), len(fitted.ids[b])), f"evaluate: links ({a!r}, {b!r})"
         if isinstance(table, Links):
             if table.shape != shape:
-                raise InputError(
-                    f"evaluate: links ({a!r}, {b!r}): expected shape {shape}, got {table.shape}"
-                )
+                raise InputError(f"{where}: expected shape {shape}, got {table.shape}")
             found[a, b] = table
             continue
         if isinstance(table, tuple) and len(table) in (2, 3):
             ends = (known_positions(v, fitted.ids[v], e) for v, e in zip(pair, table, strict=False))
             table = (*ends, *table[2:])
-        found[a, b] = parse_links(f"links ({a!r}, {b!r})", table, shape, a == b, None)
+        try:
+            found[a, b] = parse_links(where, table, shape, a == b, None)
+        except GraphError as error:
+            raise InputError(str(error)) from error
     return found

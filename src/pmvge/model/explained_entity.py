@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pmvge.errors import InputError, TableError, choose, short
-from pmvge.graph import Features, as_input_ids, check_rows, known_positions
+from pmvge.graph import Features, as_input_ids, check_rows
 from pmvge.model.embedding import Entities, encode_entities, find_entities
 from pmvge.model.fitted import Fitted, texts_of
 from pmvge.model.fold_in import find_or_fold_in
@@ -116,7 +116,7 @@ def find_explained(
         if isinstance(entity, Mapping) and id_ is not None:  # a row with an id may be new
             known = fitted.positions_of(view, as_input_ids(where, id_))
         elif id_ is not None:
-            known = known_positions(view, fitted.ids[view], id_, fitted.orders.get(view))
+            known = fitted.known_positions(view, id_)
         found = encode_entities(fitted, view, row, known)
     return ExplainedEntity(view, found, row, *_effects(fitted, view, found))
 

@@ -138,8 +138,7 @@ def _row_input(
 
     The third value turns inputs (S, ...) into rows that an encoder takes.
     """
-    device = next(fitted.network.parameters(), torch.empty(0)).device
-    taken: Any = take(row, slice(0, 1), device)
+    taken: Any = take(row, slice(0, 1), fitted.network.device)
     if isinstance(taken, SparseRows) and not sparse:
         taken = taken.to_dense()
     if not isinstance(taken, SparseRows):
@@ -188,10 +187,7 @@ def _whole(fitted: Fitted, found: ExplainedEntity, similarity: Similarity) -> Sp
 def _baseline_vector(fitted: Fitted, view: str) -> torch.Tensor:
     """Return the vector of the baseline row; the mean vector if the encoder takes no such row."""
     K, schema = fitted.n_components, fitted.schema_of(view)
-    encoder, device = (
-        fitted.network.encoder_of(view),
-        next(fitted.network.parameters(), torch.empty(0)).device,
-    )
+    encoder, device = fitted.network.encoder_of(view), fitted.network.device
     assert schema.row_shape is not None
     zeros = torch.zeros(schema.row_shape, device=device)
     try:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
+
+from pmvge.pages import finite_json
 
 PartKind = Literal[
     "alpha", "calibration", "bias", "bias effect", "baseline", "feature", "effects", "remainder"
@@ -71,7 +72,7 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as JSON values; numbers that are not finite become None."""
-        plain: dict[str, Any] = _finite(asdict(self))
+        plain: dict[str, Any] = finite_json(asdict(self))
         return plain
 
     def __str__(self) -> str:
@@ -99,11 +100,3 @@ def _called(view: str, id_: int | str | None, name: str | None) -> str:
     if id_ is None:
         return f"new {view}"
     return f"{view} {name} ({id_})".strip() if name else f"{view} {id_}".strip()
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
-    return [_finite(entry) for entry in value] if isinstance(value, list | tuple) else value

@@ -11,10 +11,19 @@ from numpy.typing import NDArray
 
 from pmvge.encoders import Choice, MultiViewEncoder, ViewSchema
 from pmvge.errors import InputError, choose
-from pmvge.graph import Ids, Links, Pair, find_ids
+from pmvge.graph import (
+    FEW_IDS,
+    Ids,
+    Links,
+    Pair,
+    as_input_ids,
+    find_ids,
+    require_known,
+    sort_ids,
+)
 from pmvge.likelihoods import KINDS, Family, Level, PairLevels
 from pmvge.model.training_links import TrainingLinks
-from pmvge.similarities import Similarity
+from pmvge.similarities import ByVectors, Similarity
 from pmvge.training import History
 
 Labels = Mapping[str, Mapping[str, NDArray[Any]]]  # {view: {name: one string per entity}}
@@ -81,10 +90,12 @@ class Fitted:
     plain: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     factors: Factors = field(default_factory=dict)  # of expected weights of new entities
     full_steps: int = 0  # steps of the fit that was updated; 0: of this one
-    # Of a memory-mapped model: positions that sort ids, and vectors of the candidates of a view
-    # pair, (view of the candidates, view of the queries).
-    orders: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    # Positions that sort the ids of a view: stored with a memory-mapped model, else computed once.
+    orders: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    # Of a memory-mapped model: vectors of the candidates of a view pair, (view of the candidates,
+    # view of the queries), and what similar entities of a view are found by.
     candidates: Mapping[Pair, NDArray[np.float32]] = field(default_factory=dict)
+    similar: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     checksum: str | None = None  # of the folder that it was loaded from
 
     @property
@@ -101,6 +112,11 @@ class Fitted:
     def pair_similarity(self) -> Similarity:
         """Return the similarity of outputs, which includes biases."""
         return self.network.pair_similarity
+
+    @property
+    def vector_similarity(self) -> Similarity:
+        """Return the similarity of outputs that compares vectors alone, without biases."""
+        return ByVectors(self.similarity, self.n_components)
 
     @property
     def family(self) -> Family:
@@ -133,7 +149,17 @@ class Fitted:
 
     def positions_of(self, view: str, wanted: Ids) -> NDArray[np.int64]:
         """Return the positions of the training entities with these ids, -1 for other ids."""
+        if view not in self.orders and len(wanted) > FEW_IDS:
+            self.orders[view] = sort_ids(self.ids[view])
         return find_ids(self.ids[view], wanted, self.orders.get(view))
+
+    def known_positions(self, view: str, wanted: Any) -> NDArray[np.int64]:
+        """Return the positions of the training entities with one id or several.
+
+        Raise NotInductive if an id was not in training, and InputError if ids are not valid.
+        """
+        given = as_input_ids(f"view {view!r}: ids", wanted)
+        return require_known(view, given, self.positions_of(view, given))
 
     def candidate_vectors(self, view: str, among: str) -> NDArray[np.float32]:
         """Return the vectors of a view's training entities for queries of view ``among``."""
@@ -141,6 +167,13 @@ class Fitted:
             return self.candidates[view, among]
         similarity = self.pair_similarity.for_pair(among, view)
         vectors: NDArray[np.float32] = similarity.candidate_array(self.outputs[view])
+        return vectors
+
+    def similar_vectors(self, view: str) -> NDArray[np.float32]:
+        """Return what the most similar training entities of a view are found by, (n, Q)."""
+        if view in self.similar:
+            return self.similar[view]
+        vectors: NDArray[np.float32] = self.vector_similarity.candidate_array(self.outputs[view])
         return vectors
 
     def require_links(self, purpose: str) -> TrainingLinks:
@@ -167,10 +200,11 @@ class Fitted:
         """Return log alpha of a view pair, in either order; raise as :meth:`alpha_of` does."""
         return self.alpha_of(view, other).log_value
 
-    def alpha_of(self, view: str, other: str) -> Alpha:
+    def alpha_of(self, view: str, other: str, *, remedy: str = "") -> Alpha:
         """Return alpha of a view pair, in either order.
 
-        Raise InputError if a view is unknown, or if the pair was not observed in training.
+        Raise InputError if a view is unknown, or if the pair was not observed in training; then the
+        message ends with ``remedy``.
         """
         self.schema_of(view)
         self.schema_of(other)
@@ -180,7 +214,7 @@ class Fitted:
         observed = ", ".join(f"({a!r}, {b!r})" for a, b in self.alpha)
         raise InputError(
             f"links between {view!r} and {other!r} were not observed in training, so their alpha "
-            f"is unknown: expected one of {observed}; by='similarity' ranks any pair"
+            f"is unknown: expected one of {observed}{remedy}"
         )
 
     def factor_of(self, view: str, other: str, kind: tuple[int, int]) -> Factor | None:
@@ -276,5 +310,20 @@ def _merged(
                     f"{what} {name!r} of view {view!r}: expected {n} values, one per entity, got "
                     f"shape {texts.shape}"
                 )
-            merged.setdefault(view, {})[name] = texts
+            merged.setdefault(view, {})[name] = np.where(_missing(values), "", texts)
     return merged
+
+
+def _missing(values: Any) -> NDArray[np.bool_]:
+    """Return which values are None, NaN, NaT or pandas.NA."""
+    found = values if isinstance(values, np.ndarray) else np.asarray(values, dtype=object)
+    if found.dtype != object:
+        return np.asarray(found != found)
+    return np.array([_is_missing(value) for value in found], bool)
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA has no truth value
+        return True

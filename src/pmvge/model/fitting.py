@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from numbers import Integral
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
-from pmvge.checks import pick_seed, real
 from pmvge.distributed import (
     Shards,
     World,
     check_shards,
-    embed_in_shares,
     gather_entities,
     join_process_group,
     process_device,
@@ -34,31 +29,36 @@ from pmvge.encoders import (
     choose_effects,
     choose_encoders,
     choose_priors,
-    embed_rows,
     schemas_of,
     set_input_scale,
+    sparse_within,
 )
-from pmvge.errors import DivergedError, GraphError, ParameterError, StorageError
-from pmvge.graph import CHUNK, Features, Ids, MultiViewGraph, Pair, hold_out_links
+from pmvge.errors import ParameterError, StorageError
+from pmvge.graph import MultiViewGraph, Pair
 from pmvge.likelihoods import Family, TrainedGraph, build_family, check_family
+from pmvge.model.fit_inputs import check_graphs, choose_seed, resolve_hold_out, split_links
 from pmvge.model.fitted import Alpha, Fitted
 from pmvge.model.pair_weights import choose_pair_weights
 from pmvge.model.parameters import check_parameters, choose_defaults, pick_device
 from pmvge.model.shares import feature_shares
 from pmvge.model.starting import check_settings, copy_learned, match_graph, weights_hash
+from pmvge.model.trained_outputs import (
+    centre_biases,
+    check_finite,
+    embed_entities,
+    embed_without_effects,
+)
 from pmvge.model.trainer import make_trainer
 from pmvge.model.training_links import TrainingLinks
-from pmvge.progress import OnProgress, progress_bar
+from pmvge.progress import progress_bar
 from pmvge.sampling import with_measure
 from pmvge.similarities import SIMILARITIES, check_similarity
 from pmvge.training import (
-    STABLE_SETTINGS,
     Callback,
     Checkpoints,
     Trainer,
     check_precision,
     private_rng,
-    saved_seed,
     training_progress,
 )
 
@@ -84,23 +84,27 @@ def fit(
     ParameterError or StorageError if the graphs, settings or checkpoint are not valid, and
     DivergedError if training diverges.
     """
-    settings = _resolve_hold_out(settings, validation, hold_out)
+    settings = resolve_hold_out(settings, validation, hold_out)
     check_parameters(settings)
     device = process_device(pick_device(settings["device"]))
     check_precision(settings["precision"], device)
     if start is not None and isinstance(graph, MultiViewGraph):
         graph = match_graph(start, graph)
-    validation = _check_graphs(graph, validation)
+    validation = check_graphs(graph, validation)
     settings = choose_defaults(settings, graph)
     if resume and settings["checkpoint_dir"] is None:
         raise ParameterError("fit(resume=True) needs checkpoint_dir, the folder of the checkpoint")
     world = join_process_group(device)
     shards = check_shards(world, graph, settings["scheme"], sharded)
     restart = settings["checkpoint_dir"] is not None and world.any(restarted())
-    seed = world.broadcast(_pick_seed(settings, resume or restart))
+    seed = world.broadcast(choose_seed(settings, resume or restart))
     schemas = schemas_of(graph)
     choices = choose_encoders(
-        settings["encoder"], _default_spec(settings), schemas, unscaled=graph.unscaled_views
+        settings["encoder"],
+        _default_spec(settings),
+        schemas,
+        unscaled=graph.unscaled_views,
+        dropped=sparse_within(graph),
     )
     K = int(settings["n_components"])
     kept, held = graph, validation
@@ -114,7 +118,7 @@ def fit(
         effects = _choose_effects(settings, kept, choices, shards)
         pair_weights = choose_pair_weights(settings, *_measures(kept, family, shards))
         if start is not None:
-            check_settings(start, settings, effects)
+            check_settings(start, settings, family, effects)
         network = MultiViewEncoder(
             choices,
             schemas,
@@ -149,10 +153,10 @@ def fit(
             _resume(trainer, trainer.checkpoints, world, of_this_run=not resume)
         history = trainer.run()
     shown = settings["progress"] and world.first
-    own = _embed_entities(network, graph, K, shards, shown)
+    own = embed_entities(network, graph, K, shards, shown)
     ids, outputs = gather_entities(shards, graph.ids, own)
-    _check_finite(ids, outputs)
-    _centre_biases(network, own, outputs)
+    check_finite(ids, outputs)
+    centre_biases(network, own, outputs)
     with progress_bar("alpha", shown) as on_progress:
         rng = np.random.default_rng(
             [seed, 4, *([world.rank] if world.size > 1 and sharded else [])]
@@ -177,7 +181,7 @@ def fit(
         # Links of one process of several are not those of the model.
         links=None if sharded and world.size > 1 else TrainingLinks.of(kept, held),
         shares=feature_shares(network, graph, own, np.random.default_rng([seed, 7])),
-        plain=_embed_without_effects(network, graph, K, shards, shown),
+        plain=embed_without_effects(network, graph, K, shards, shown),
     )
 
 
@@ -239,56 +243,6 @@ def _hold_unlinked(network: MultiViewEncoder, graph: MultiViewGraph, world: Worl
         effects.hold_unlinked(torch.from_numpy(np.logical_or.reduce(parts)))
 
 
-def _centre_biases(
-    network: MultiViewEncoder,
-    own: Mapping[str, NDArray[np.float32]],
-    outputs: Mapping[str, NDArray[np.float32]],
-) -> None:
-    """Subtract the mean of each bias over the training entities: log alpha gets the constant."""
-    K = network.n_components
-    for view in network.bias_pairs:
-        mean = outputs[view][:, K:].mean(0, dtype=np.float64)
-        network.centre(view, torch.from_numpy(mean))
-        for part in {id(Y): Y for Y in (own[view], outputs[view])}.values():
-            part[:, K:] -= mean.astype(np.float32)
-
-
-def _check_graphs(
-    graph: MultiViewGraph, validation: MultiViewGraph | None
-) -> MultiViewGraph | None:
-    """Check both graphs; return the validation graph with view pairs ordered as in ``graph``."""
-    if not isinstance(graph, MultiViewGraph):
-        raise GraphError(f"fit: expected a MultiViewGraph, got {type(graph).__name__}")
-    if graph.total_weight <= 0:
-        raise GraphError("fit: the graph has no links at all: expected at least one")
-    if validation is None:
-        return None
-    if not isinstance(validation, MultiViewGraph):
-        raise GraphError(f"validation: expected a MultiViewGraph, got {type(validation).__name__}")
-    same = validation.view_names == graph.view_names and all(
-        np.array_equal(validation.ids[view], ids) for view, ids in graph.ids.items()
-    )
-    if not same:
-        raise GraphError(
-            "validation: expected held-out links on the same views and ids as the training graph, "
-            "got other views or ids; hold_out_links returns both graphs"
-        )
-    if validation.total_weight <= 0:
-        raise GraphError("validation: the graph has no links at all: expected at least one")
-    links = {}
-    for (a, b), held in validation.links.items():
-        if (a, b) in graph.links:
-            links[a, b] = held
-        elif (b, a) in graph.links:
-            links[b, a] = held.transposed()
-        else:
-            raise GraphError(
-                f"validation: links {(a, b)!r} are not a pair of the training graph: expected one "
-                f"of {', '.join(map(repr, graph.links))}"
-            )
-    return validation.with_links(links)
-
-
 def _default_spec(settings: dict[str, Any]) -> EncoderSpec:
     return EncoderSpec(
         kind="mlp",
@@ -300,32 +254,6 @@ def _default_spec(settings: dict[str, Any]) -> EncoderSpec:
         input_dropout=settings["input_dropout"],
         standardize=settings["standardize"],
     )
-
-
-def _resolve_hold_out(
-    settings: dict[str, Any], validation: MultiViewGraph | None, hold_out: float | None
-) -> dict[str, Any]:
-    """Return the settings with the share of held-out links that is used.
-
-    Without held-out links there is no early stopping. Raise ParameterError if ``hold_out`` is not
-    valid, or if there is a validation graph, too.
-    """
-    if hold_out is None:
-        return settings
-    if validation is not None:
-        raise ParameterError("fit: expected validation or hold_out, got both")
-    real(0, 1)("hold_out", hold_out)
-    if hold_out == 0:
-        return {**settings, "patience": None}
-    return {**settings, "validation_fraction": float(hold_out)}
-
-
-def split_links(
-    graph: MultiViewGraph, fraction: float, seed: int
-) -> tuple[MultiViewGraph, MultiViewGraph | None]:
-    """Return training links and held-out links, None if there are too few to hold some out."""
-    kept, held = hold_out_links(graph, fraction, np.random.default_rng([seed, 1]))
-    return (kept, held) if held.total_weight > 0 else (graph, None)
 
 
 def _resume(trainer: Trainer, checkpoints: Checkpoints, world: World, *, of_this_run: bool) -> None:
@@ -340,82 +268,3 @@ def _resume(trainer: Trainer, checkpoints: Checkpoints, world: World, *, of_this
             f"{checkpoints.folder}: expected a folder that all processes share, but they read "
             "different checkpoints"
         )
-
-
-def _embed_entities(
-    network: MultiViewEncoder, graph: MultiViewGraph, K: int, shards: Shards, shown: bool
-) -> dict[str, NDArray[np.float32]]:
-    """Return the vectors of all entities that this process has."""
-    vectors = {}
-    for view, X in graph.views.items():
-        with progress_bar(f"embedding {view}", shown) as on_progress:
-            embed = partial(_embed_range, network, view, X, K, on_progress)
-            vectors[view] = embed_in_shares(shards, view, graph.sizes[view], embed)
-    return vectors
-
-
-def _embed_without_effects(
-    network: MultiViewEncoder, graph: MultiViewGraph, K: int, shards: Shards, shown: bool
-) -> dict[str, NDArray[np.float32]]:
-    """Return the outputs of entities as if they were new, for views with features and effects.
-
-    All processes have all entities of these views.
-    """
-    outputs = {}
-    for view, X in graph.views.items():
-        if X is None or network.effects_of(view) is None:
-            continue
-        with progress_bar(f"embedding {view} without effects", shown) as on_progress:
-            embed = partial(_embed_range, network, view, X, K, on_progress, known=False)
-            outputs[view] = embed_in_shares(shards, view, graph.sizes[view], embed)
-    return outputs
-
-
-def _embed_range(
-    network: MultiViewEncoder,
-    view: str,
-    X: Features | None,
-    K: int,
-    on_progress: OnProgress | None,
-    rows: slice,
-    *,
-    known: bool = True,
-) -> NDArray[np.float32]:
-    if X is None:
-        return embed_rows(
-            network, view, None, np.arange(rows.start, rows.stop), K, on_progress=on_progress
-        )
-    index = None
-    if known and network.effects_of(view) is not None:
-        index = np.arange(rows.start, rows.stop)
-    return embed_rows(network, view, X[rows], None, K, index=index, on_progress=on_progress)
-
-
-def _check_finite(ids: Mapping[str, Ids], embeddings: Mapping[str, NDArray[np.float32]]) -> None:
-    """Raise DivergedError if any vector is not finite.
-
-    The loss does not show it: it is computed before the last step, and only for linked and drawn
-    entities.
-    """
-    for view, Y in embeddings.items():
-        step = max(1, CHUNK // Y.shape[1])
-        for start in range(0, len(Y), step):
-            bad = np.flatnonzero(~np.isfinite(Y[start : start + step]).all(axis=1))
-            if len(bad):
-                name = ids[view][start + bad[0]].item()
-                raise DivergedError(
-                    f"training diverged: in view {view!r}, the vector of {name!r} is not finite. "
-                    f"Try a smaller learning_rate; {STABLE_SETTINGS}"
-                )
-
-
-def _pick_seed(settings: dict[str, Any], resume: bool) -> int:
-    """Return the seed of ``random_state``, or of the checkpoint that is resumed.
-
-    An integer ``random_state`` takes precedence over the checkpoint.
-    """
-    seed = pick_seed(settings["random_state"])
-    if not resume or isinstance(settings["random_state"], Integral):
-        return seed
-    saved = saved_seed(Path(settings["checkpoint_dir"]))
-    return seed if saved is None else saved

@@ -54,7 +54,7 @@ def find_or_fold_in(
         if exposure is not None:
             raise InputError("exposure: expected links, too")
         return find_entities(fitted, view, X, ids, on_progress=on_progress)
-    level, kind = check_exposure(exposure), fitted.effects[view]
+    exposure, kind = check_exposure(exposure), fitted.effects[view]
     if kind == "none":
         raise InputError(
             f"links: view {view!r} has no effects, so links cannot change its vectors; fit the "
@@ -73,13 +73,13 @@ def find_or_fold_in(
         first = check_first_links(fitted, view, len(entities.positions), links)
         entities = entities._replace(first_links=first)
     linked = _linked_rows(view, entities)
-    if kind == "bias" and level is None:
+    if kind == "bias" and exposure is None:
         return entities  # biases describe the level alone, which is not observed
-    found = _fold_in(fitted, view, rows, entities, linked, level, on_progress)
+    found = _fold_in(fitted, view, rows, entities, linked, exposure, on_progress)
     effects = np.zeros((len(entities.positions), found.shape[1]), np.float32)
     effects[linked] = found
     entities = entities._replace(effects=effects)
-    if level is None:
+    if exposure is None:
         return entities
     return entities._replace(has_level=np.isin(np.arange(len(entities.positions)), linked))
 

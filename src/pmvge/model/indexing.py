@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from pmvge import storage
 from pmvge.errors import InputError, StorageError, choose
-from pmvge.graph import Ids, find_ids
+from pmvge.graph import Ids
 from pmvge.model.embedding import find_entities
 from pmvge.model.fitted import Fitted, texts_of
 from pmvge.model.fold_in import find_or_fold_in
 from pmvge.model.searching import Candidates, Filters, search
 from pmvge.progress import progress_bar
 from pmvge.search import ExactIndex, HnswIndex, VectorIndex, save_tables
+from pmvge.similarities import Similarity
 from pmvge.version import __version__
 
 KINDS = ("exact", "hnsw")
@@ -36,11 +37,18 @@ class Index:
     """
 
     def __init__(
-        self, fitted: Fitted, candidates: Candidates, queries: str, *, progress: bool
+        self,
+        fitted: Fitted,
+        candidates: Candidates,
+        queries: str,
+        *,
+        progress: bool,
+        similarity: Similarity | None = None,
     ) -> None:
         self._fitted, self._candidates, self._progress = fitted, candidates, progress
         self.view, self.among = candidates.view, queries
-        self._similarity = fitted.pair_similarity.for_pair(queries, candidates.view)
+        pair = fitted.pair_similarity.for_pair(queries, candidates.view)
+        self._similarity = pair if similarity is None else similarity
 
     @property
     def kind(self) -> str:
@@ -143,7 +151,13 @@ class Index:
         self, positions: NDArray[np.int64], k: int, by: str, filters: dict[str, Any]
     ) -> pyarrow.Table:
         """Return the best candidates of some known entities, one row for each."""
-        quiet = Index(self._fitted, self._candidates, self.among, progress=False)
+        quiet = Index(
+            self._fitted,
+            self._candidates,
+            self.among,
+            progress=False,
+            similarity=self._similarity,
+        )
         own = self._fitted.ids[self.among][positions]
         score: Any = choose("ranking", by, ("intensity", "similarity"), "search: by")
         partners, scores = quiet.search(ids=own, k=k, by=score, **filters)
@@ -157,7 +171,7 @@ class Index:
         if (name := self._fitted.names.get(self.among)) is not None:
             columns["name"] = texts_of(self._fitted, self.among)[name][positions[row]]
         if (name := self._fitted.names.get(self.view)) is not None:
-            at = find_ids(self._fitted.ids[self.view], columns["partner"])
+            at = self._fitted.positions_of(self.view, columns["partner"])
             columns["partner_name"] = texts_of(self._fitted, self.view)[name][at]
         return pyarrow.table({column: pyarrow.array(values) for column, values in columns.items()})
 
@@ -209,6 +223,19 @@ def build_index(
             view, vectors, candidates.names, candidates.positions, candidates.new
         )
     return Index(fitted, candidates, among, progress=progress)
+
+
+def similar_index(fitted: Fitted, view: str, *, progress: bool) -> Index:
+    """Return an index that finds the most similar entities of a view, by their vectors alone.
+
+    Search it ``by="similarity"``. Raise InputError if the view is unknown.
+    """
+    fitted.schema_of(view)
+    ids = fitted.ids[view]
+    candidates = Candidates(
+        view, ExactIndex(fitted.similar_vectors(view)), ids, None, np.zeros(len(ids), bool)
+    )
+    return Index(fitted, candidates, view, progress=progress, similarity=fitted.vector_similarity)
 
 
 def training_candidates(fitted: Fitted, view: str, among: str, *, many: bool = False) -> Candidates:

@@ -13,7 +13,6 @@ from pmvge.maps import Relation
 from pmvge.model.fitted import Fitted
 from pmvge.progress import OnProgress, share_progress
 from pmvge.search import ExactIndex
-from pmvge.similarities import Euclidean, Hyperbolic
 
 SIMILAR = 15  # entities of the same view
 PARTNERS = 10  # entities of a linked view
@@ -116,16 +115,10 @@ class Neighbours:
         self, view: str, other: str, rows: Rows, partners: bool, side: str
     ) -> NDArray[Any]:
         """Return vectors whose inner products rank entities of ``other`` for those of ``view``."""
-        source = view if side == "query" else other
+        fitted = self._fitted
+        similarity = fitted.vector_similarity
         if partners:
-            pair = self._fitted.pair_similarity.for_pair(view, other)
-            Y = self._fitted.outputs[source][rows]
-            return pair.query_array(Y) if side == "query" else pair.candidate_array(Y)
-        similarity, Y = self._fitted.similarity, self._fitted.embeddings[source][rows]
-        if isinstance(similarity, Euclidean | Hyperbolic):
-            return similarity.query_array(Y) if side == "query" else similarity.candidate_array(Y)
-        if Y.shape[1] > 2:  # cosines
-            return np.asarray(Y / np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-12))
-        # In two dimensions directions say little: the inner product is -|y - y'|^2 / 2 + const.
-        square = np.square(Y).sum(axis=1, keepdims=True)
-        return np.hstack([Y, np.ones_like(square) if side == "query" else -square / 2])
+            similarity = fitted.pair_similarity.for_pair(view, other)
+        if side == "query":
+            return similarity.query_array(fitted.outputs[view][rows])
+        return similarity.candidate_array(fitted.outputs[other][rows])

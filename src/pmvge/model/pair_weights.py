@@ -26,14 +26,14 @@ from typing import Any
 
 from pmvge.checks import real
 from pmvge.errors import ParameterError, choose
-from pmvge.graph import Pair
+from pmvge.graph import Pair, pair_key
 
 BALANCED = "balanced"
 
 
-def pair_key(pair: Any) -> str:
+def key_text(key: Any) -> str:
     """Return a view pair as text, "users,films"; other keys as they are."""
-    return ",".join(map(str, pair)) if isinstance(pair, tuple) else str(pair)
+    return pair_key([*map(str, key)]) if isinstance(key, tuple) else str(key)
 
 
 def check_pair_weights(name: str, value: Any) -> None:
@@ -45,7 +45,7 @@ def check_pair_weights(name: str, value: Any) -> None:
             f"{name}: expected None, {BALANCED!r} or {{(view, view): factor}}, got {value!r}"
         )
     for pair, factor in value.items():
-        real(0, open_low=True)(f"{name}: {pair_key(pair)}", factor)
+        real(0, open_low=True)(f"{name}: {key_text(pair)}", factor)
 
 
 def choose_pair_weights(
@@ -73,5 +73,5 @@ def choose_pair_weights(
     known = {pair_key(key): pair for pair in measures for key in (pair, pair[::-1])}
     factors = dict.fromkeys(measures, 1.0)
     for pair, factor in given.items():
-        factors[known[choose("view pair", pair_key(pair), known, "pair_weights")]] = float(factor)
+        factors[known[choose("view pair", key_text(pair), known, "pair_weights")]] = float(factor)
     return factors

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from scipy import sparse
 
 from pmvge.checks import Check, flag, integer, one_of, optional, path, real, sizes
+from pmvge.encoders import sparse_within
 from pmvge.errors import ParameterError
 from pmvge.graph import MultiViewGraph
 from pmvge.likelihoods import check_family_names
@@ -59,15 +59,14 @@ def choose_defaults(parameters: Mapping[str, Any], graph: MultiViewGraph) -> dic
 
     - ``similarity="auto"``: "cosine" if a view is linked to itself, else "inner". Within a view, an
       inner product makes entities with long vectors similar to all others.
-    - ``weight_decay=None``: 0 if a view has sparse features, else 1. Decay shrinks the weights of
-      rare columns most, since they are seldom updated.
+    - ``weight_decay=None``: 0 if a view with sparse features is linked to itself, else 1.
     """
     chosen = dict(parameters)
     if chosen["similarity"] == "auto":
         within = any(a == b for a, b in graph.links)
         chosen["similarity"] = "cosine" if within else "inner"
     if chosen["weight_decay"] is None:
-        chosen["weight_decay"] = 0.0 if any(map(sparse.issparse, graph.views.values())) else 1.0
+        chosen["weight_decay"] = 0.0 if sparse_within(graph) else 1.0
     return chosen
 
 

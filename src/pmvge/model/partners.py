@@ -12,7 +12,8 @@ from scipy import sparse
 from pmvge.errors import InputError
 from pmvge.graph import Ids
 from pmvge.model.estimator import PMvGE
-from pmvge.model.indexing import Index
+from pmvge.model.fitted import texts_of
+from pmvge.model.indexing import Index, similar_index
 
 
 class Chunk(NamedTuple):
@@ -38,9 +39,19 @@ def positions_of(model: PMvGE, view: str, ids: Ids) -> NDArray[np.int64]:
     return model._check_fitted().positions_of(view, ids)
 
 
+def entity_texts(model: PMvGE, view: str) -> dict[str, NDArray[Any]]:
+    """Return the columns and labels of a view, the names first; a label hides a column."""
+    return texts_of(model._check_fitted(), view)
+
+
+def index_of_similar(model: PMvGE, view: str) -> Index:
+    """Return the index that :meth:`PMvGE.similar <pmvge.PMvGE.similar>` searches."""
+    return similar_index(model._check_fitted(), view, progress=model.progress)
+
+
 def check_columns(model: PMvGE, among: str, wanted: Sequence[str], where: str) -> None:
     """Raise InputError, which starts with ``where``, for a column that the model does not have."""
-    texts = {**model.columns_.get(among, {}), **model.labels_.get(among, {})}
+    texts = entity_texts(model, among)
     for column in wanted:
         if column not in texts:
             listed = ", ".join(map(repr, texts)) or "none"
@@ -84,7 +95,7 @@ def best_partners(
     at = fitted.positions_of(among, partners.ravel()).reshape(partners.shape)
     own = fitted.positions_of(view, ids) if chunk.given_ids is not None else [-1] * len(ids)
     known = _are_linked(model, view, chunk, among, at)
-    texts = {**model.columns_.get(among, {}), **model.labels_.get(among, {})}
+    texts = entity_texts(model, among)
     return [
         {
             "id": ids[row].item(),

@@ -211,7 +211,8 @@ def load_model(
 def _store_candidates(fitted: Fitted, arrays: Arrays) -> Fitted:
     """Return the model with the vectors of candidates, of observed view pairs and within views.
 
-    They are stored only where they are not the outputs themselves.
+    They are stored only where they are not the outputs themselves. What similar entities are found
+    by is stored, too.
     """
     pairs = {(view, view) for view in fitted.schemas}
     pairs |= {order for a, b in fitted.alpha for order in ((a, b), (b, a))}
@@ -222,7 +223,11 @@ def _store_candidates(fitted: Fitted, arrays: Arrays) -> Fitted:
         if similarity.candidate_array(some) is not some:
             name = f"candidates {a!r} {b!r}"
             found[a, b] = arrays(name, partial(fitted.candidate_vectors, a, b))
-    return replace(fitted, candidates=found)
+    similar = {
+        view: arrays(f"similar {view}", partial(fitted.similar_vectors, view))
+        for view in fitted.schemas
+    }
+    return replace(fitted, candidates=found, similar=similar)
 
 
 def _check_registered(folder: Path, kind: str, name: str, known: Iterable[str]) -> None:

@@ -63,7 +63,7 @@ def search(
     among = candidates.view
     least = _check_min_weight(filters.min_weight, by)
     if by == "intensity":
-        fitted.alpha_of(view, among)
+        fitted.alpha_of(view, among, remedy="; by='similarity' ranks any pair")
     positions, product = candidates.vectors.top_k(
         similarity.query_array(queries.outputs),
         k,

@@ -14,7 +14,7 @@ from torch import nn
 from pmvge.encoders import Choice, EncoderSpec
 from pmvge.errors import StorageError, choose, short
 from pmvge.model.json_values import NoneType, expect, get, size
-from pmvge.model.pair_weights import pair_key
+from pmvge.model.pair_weights import key_text
 from pmvge.storage import DamagedValue
 
 
@@ -78,7 +78,7 @@ def parameters_to_json(parameters: Mapping[str, Any]) -> dict[str, Any]:
         if name == "encoder":
             values[name] = _setting_to_json(value)
         elif name in ("family", "pair_weights") and isinstance(value, Mapping):
-            by_pair = {pair_key(pair): entry for pair, entry in value.items()}
+            by_pair = {key_text(pair): entry for pair, entry in value.items()}
             values[name] = parameters_to_json(by_pair)
         elif isinstance(value, Path | torch.device):
             values[name] = str(value)

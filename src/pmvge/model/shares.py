@@ -37,7 +37,7 @@ def feature_shares(
 
     View pairs in which all entities of the view have the same similarities have no share.
     """
-    device = next(network.parameters(), torch.empty(0)).device
+    device = network.device
     network.eval()
     shares: Shares = {}
     for view, pairs in network.bias_pairs.items():

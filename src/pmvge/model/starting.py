@@ -21,7 +21,7 @@ from torch import nn
 from pmvge.encoders import Lookup, MultiViewEncoder, schemas_of
 from pmvge.errors import InputError, ParameterError, short
 from pmvge.graph import Ids, MultiViewGraph, find_ids
-from pmvge.likelihoods import family_name
+from pmvge.likelihoods import Family, family_name
 from pmvge.model.first_links import FirstLinks
 from pmvge.model.fitted import Fitted
 from pmvge.model.fold_in import fold_in_effects
@@ -81,16 +81,20 @@ def positions_in(start: Fitted, graph: MultiViewGraph) -> Positions:
     }
 
 
-def check_settings(start: Fitted, settings: Mapping[str, Any], effects: Mapping[str, str]) -> None:
-    """Raise ParameterError if settings that must be those of the model differ."""
-    expected = {
-        "n_components": start.n_components,
-        "similarity": similarity_name(start.similarity),
-        "family": family_name(start.family),
-        "effects": dict(start.effects),
+def check_settings(
+    start: Fitted, settings: Mapping[str, Any], family: Family, effects: Mapping[str, str]
+) -> None:
+    """Raise ParameterError if settings that must be those of the model differ.
+
+    ``family`` and ``effects`` are what the settings give for the graph.
+    """
+    compared = {
+        "n_components": (start.n_components, settings["n_components"]),
+        "similarity": (similarity_name(start.similarity), settings["similarity"]),
+        "family": (family_name(start.family), family_name(family)),
+        "effects": (dict(start.effects), dict(effects)),
     }
-    for name, value in expected.items():
-        given = dict(effects) if name == "effects" else settings[name]
+    for name, (value, given) in compared.items():
         if given != value:
             raise ParameterError(
                 f"start: {name}: expected the value of the model, {value!r}, got {given!r}"
@@ -127,7 +131,8 @@ def copy_learned(
     network.load_state_dict(state)
     for view in network.bias_pairs:
         effects = network.effects_of(view)
-        assert effects is not None
+        if effects is None:
+            continue
         new = np.flatnonzero(positions[view] < 0)
         first = _first_links(start, training, view, positions, new)
         if not any(matrix.nnz for matrix in first.values()):

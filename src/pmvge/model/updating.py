@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmvge.errors import InputError, short
-from pmvge.graph import Links, MultiViewGraph, Pair
+from pmvge.graph import Links, MultiViewGraph, Pair, pair_key
 from pmvge.model.fitted import Fitted, Labels
 from pmvge.model.fitting import fit
 from pmvge.model.starting import Positions, match_graph, positions_in
@@ -48,12 +48,12 @@ class Changes:
                 for view, at in self.positions.items()
             },
             "links": {
-                f"{a},{b}": {
+                pair_key(pair): {
                     "new": int((at < 0).sum()),
-                    "changed": self.changed_links[a, b],
-                    "gone": self.gone_links[a, b],
+                    "changed": self.changed_links[pair],
+                    "gone": self.gone_links[pair],
                 }
-                for (a, b), at in self.old_links.items()
+                for pair, at in self.old_links.items()
             },
         }
 
@@ -87,7 +87,7 @@ def find_changes(fitted: Fitted, graph: MultiViewGraph) -> Changes:
         i, j = positions[a][links.rows], positions[b][links.cols]
         if links.within:
             i, j = np.minimum(i, j), np.maximum(i, j)
-        place = _places(old, i, j)
+        place = link_places(old, i, j)
         same = place >= 0
         places[a, b] = place
         changed[a, b] = int((links.weights[same] != old.weights[place[same]]).sum())
@@ -96,7 +96,7 @@ def find_changes(fitted: Fitted, graph: MultiViewGraph) -> Changes:
     return Changes(graph, positions, missing, places, changed, gone)
 
 
-def _places(links: Links, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.int64]:
+def link_places(links: Links, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the place of each entity pair (i, j) among sorted links, -1 if it is none of them."""
     m = links.shape[1]
     keys, wanted = links.rows.astype(np.int64) * m + links.cols, i * m + j
@@ -147,7 +147,8 @@ def _split(fitted: Fitted, changes: Changes) -> tuple[MultiViewGraph, MultiViewG
         out = np.zeros(len(links), bool)
         if before is not None and len(before):
             old = fitted.known_links(*pair)
-            was_held = _places(before, old.rows.astype(np.int64), old.cols.astype(np.int64)) >= 0
+            rows, cols = old.rows.astype(np.int64), old.cols.astype(np.int64)
+            was_held = link_places(before, rows, cols) >= 0
             out[place >= 0] = was_held[place[place >= 0]]
             share = len(before) / max(1, len(old))
             out[place < 0] = rng.random(int((place < 0).sum())) < share
