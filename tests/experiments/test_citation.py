@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -161,6 +162,11 @@ def test_a_search_keeps_to_its_number_of_trials_and_resumes(tmp_path):
     more.cora = made.cora
     assert more.tune(entry, 0)[1][:3] == tried  # the study was resumed
     assert len(more.tune(entry, 0)[1]) == 5
+    every = Citation(replace(made.recipe, trials=99), None, tmp_path)
+    every.cora = made.cora
+    tried = [settings for settings, _ in every.tune(entry, 0)[1]]
+    combinations = itertools.product(*entry.search.values())
+    assert sorted(tuple(settings.values()) for settings in tried) == sorted(combinations)
     known = Citation(replace(made.recipe, tuned={"LPP": [{"n_components": 8}]}), None, None)
     assert known.choose(entry, 0) == ({"n_components": 8}, [])
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import networkx
 import numpy as np
 import pytest
+from scipy import sparse
 
 from pmvge.datasets import load_digits
 from pmvge.errors import ParameterError
@@ -12,10 +14,14 @@ from pmvge.experiments.cross_view import (
     PAIRS,
     CrossViewRetrieval,
     Row,
-    _dense,
     evaluate,
-    make_ranker,
     training_graph,
+)
+from pmvge.experiments.cross_view_methods import (
+    between_connected,
+    dense_features,
+    make_ranker,
+    with_equal_weights,
 )
 from pmvge.experiments.recipe import parse
 
@@ -97,7 +103,7 @@ def test_methods_find_unseen_scans(digits, method, settings):
     pair = PAIRS["image, spectrum"]
     graph = training_graph(train, pair)
     assert set(graph.views) == {"image", "spectrum"}
-    X, X_other = (_dense(test.graph, view)[:60] for view in pair)
+    X, X_other = (dense_features(test.graph, view)[:60] for view in pair)
     made = make_ranker(method, settings)
     Y, Y_other = made.vectors(graph, pair, X, X_other, 0)
     same = test.labels[:60, None] == test.labels[:60]
@@ -110,7 +116,7 @@ def test_views_that_are_not_linked(digits):
     pair = PAIRS["image, profile"]
     graph = training_graph(train, pair)
     assert set(graph.links) == {("image", "spectrum"), ("spectrum", "profile")}
-    X, X_other = (_dense(test.graph, view)[:60] for view in pair)
+    X, X_other = (dense_features(test.graph, view)[:60] for view in pair)
     same = test.labels[:60, None] == test.labels[:60]
     ours = {"effects": "none", "patience": "none", "learning_rate": 5e-3, **FAST}
     for method, settings in (("CDMCA", {"n_components": 8}), ("PMvGE", ours)):
@@ -121,11 +127,48 @@ def test_views_that_are_not_linked(digits):
 def test_neighbours_rank_by_distance(digits):
     train, test = digits
     pair = PAIRS["image, spectrum"]
-    X, X_other = (_dense(test.graph, view)[:20] for view in pair)
+    X, X_other = (dense_features(test.graph, view)[:20] for view in pair)
     made = make_ranker("neighbours", {"neighbours": 2})
     Y, Y_other = made.vectors(training_graph(train, pair), pair, X, X_other, 0)
     distances = ((Y[:, None, :-1] - Y_other[None, :, :-1]) ** 2).sum(axis=2)
     assert (np.argsort(-(Y @ Y_other.T)) == np.argsort(distances)).all()
+
+
+def random_links(rng):
+    W = np.where(rng.random((9, 7)) < 0.15, rng.integers(1, 5, (9, 7)), 0)
+    W[3], W[:, 2] = 0, 0  # entities without links
+    return W
+
+
+def test_equal_weights_are_those_of_a_double_loop():
+    for seed in range(5):
+        W = random_links(np.random.default_rng(seed))
+        found = with_equal_weights(sparse.csr_array(W)).toarray()
+        for i, j in np.ndindex(*W.shape):
+            expected = (W[i, j] / W[i].sum() + W[i, j] / W[:, j].sum()) / 2 if W[i, j] else 0
+            assert found[i, j] == pytest.approx(expected)
+
+
+def test_connected_entities_are_those_of_networkx():
+    for seed in range(5):
+        W = random_links(np.random.default_rng(seed))
+        network = networkx.Graph((("row", i), ("column", j)) for i, j in np.argwhere(W).tolist())
+        found = between_connected(sparse.csr_array(W)).toarray()
+        for i, j in np.ndindex(*W.shape):
+            ends = ("row", i), ("column", j)
+            joined = all(end in network for end in ends) and networkx.has_path(network, *ends)
+            assert found[i, j] == joined
+
+
+def test_links_of_a_fit_are_a_setting(digits):
+    pair = PAIRS["image, spectrum"]
+    assert make_ranker("CCA", {}).links == "given"
+    made = make_ranker("PMvGE", {"links": "connected", **FAST})
+    graph = training_graph(digits[0], pair, made.links)
+    given = training_graph(digits[0], pair)
+    assert len(graph.links[pair].rows) > len(given.links[pair].rows)
+    with pytest.raises(ParameterError, match="unknown links 'all'"):
+        make_ranker("CCA", {"links": "all"})
 
 
 def test_both_targets_share_fits(tmp_path):

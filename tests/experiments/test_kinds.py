@@ -151,6 +151,39 @@ def test_families_are_compared_on_held_out_links(monkeypatch):
     json.dumps(list(results.values()))
 
 
+def test_families_are_compared_on_the_splits_that_both_have():
+    """Results are summarized after every job, when the last split has some families only."""
+    experiment = small(HeldOutWeights, "lastfm-counts", repetitions=2, rival="")
+    first, second = "poisson", "negative_binomial"
+    baseline = experiment.settings["baseline"]
+    other = {"ratio": 1.0, "roc_auc": 0.9, "seconds": 1.0}
+
+    def goals(scores):
+        results = {
+            Job(row, split): {**other, "held_out_score": score}
+            for (row, split), score in scores.items()
+        }
+        return {goal.what: goal for goal in experiment.summarize(results).goals}
+
+    scores = {(baseline, "0"): -3.0, (first, "0"): -2.0, (second, "0"): -1.0}
+    best = f"best family ({second}) against {baseline}"
+    versus = "negative_binomial against poisson"
+    alone = goals(scores)
+    assert alone[best].found == "-1.000 against -3.000"
+    # One more job of the next split is not compared with another split.
+    assert goals({**scores, (baseline, "1"): 5.0}) == alone
+    found = goals({**scores, (first, "1"): 5.0})
+    assert (found[best], found[versus]) == (alone[best], alone[versus])
+    # The splits of each row are found by their names, whatever is missing.
+    found = goals({**scores, (baseline, "1"): -3.0, (second, "1"): -4.0})
+    assert not found[best].met
+    assert found[versus].met
+    assert best not in goals({(baseline, "0"): -3.0, (second, "1"): -4.0})
+    for number in range(len(experiment.jobs()) + 1):
+        done = {(job.row, job.column): -1.0 for job in experiment.jobs()[:number]}
+        goals(done)
+
+
 def test_a_missing_rival_is_named(monkeypatch):
     graph = MultiViewGraph({"a": 3, "b": 2}, {("a", "b"): np.ones((3, 2))})
     monkeypatch.setitem(weights_module.LOADERS, "lastfm", ("lastfm", lambda folder: graph))

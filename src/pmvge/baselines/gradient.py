@@ -18,6 +18,7 @@ from pmvge.encoders import (
     embed_rows,
     schemas_of,
     set_input_scale,
+    sparse_within,
 )
 from pmvge.graph import MultiViewGraph, take
 from pmvge.likelihoods import Loss
@@ -100,7 +101,7 @@ def build_encoders(
         standardize=True,
     )
     schemas = schemas_of(graph)
-    choices = choose_encoders(kind, defaults, schemas)
+    choices = choose_encoders(kind, defaults, schemas, dropped=sparse_within(graph))
     network = MultiViewEncoder(choices, schemas, n_out, "inner")
     set_input_scale(network, graph, choices)
     return network

@@ -183,12 +183,14 @@ class BipartiteLinks(SearchedOnce):
         goals = []
         kept = [n for n, label in enumerate(labels) if label not in self.settings["variants"]]
         compared = {key: values[kept] for key, values in by_set.items()}
+        without = "".join(f" without {label}" for label in self.settings["variants"])
         for shown in SHOWN:
             names = [labels[n] for n in kept]
             ranks = dict(zip(names, self._ranks(compared, shown), strict=True))
             best = min(ranks, key=lambda label: ranks[label])
             found = f"{ranks[ours]:.1f}; {best} {ranks[best]:.1f}"
-            goals.append(Goal(f"{ours}: {shown}, mean rank", "first", found, best == ours))
+            what = f"{ours}: {shown}, mean rank{without}"
+            goals.append(Goal(what, "first", found, best == ours))
         for metric, name in METRICS.items():
             values = by_set["both unseen", metric]
             a, b = values[labels.index(ours)], values[labels.index(rival)]

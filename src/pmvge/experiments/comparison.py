@@ -20,6 +20,7 @@ from pmvge.tuning import load_optuna, quiet
 
 Array = NDArray[Any]
 Part = Literal["validation", "test"]
+MAX_DRAWS = 20  # draws of the sampler per trial: it may repeat settings, or all are tried
 
 
 @dataclass(frozen=True)
@@ -117,9 +118,10 @@ class Comparison(Experiment):
         return self.tune(entry, repetition)
 
     def tune(self, entry: Entry, repetition: int) -> tuple[dict[str, Any], list[Any]]:
-        """Return the best settings on the validation part, and all trials.
+        """Return the best settings on the validation part, and all trials, which differ.
 
-        The first trial has the first value of each list.
+        The first trial has the first value of each list. There are fewer trials than the recipe
+        wants if the lists have not as many combinations.
 
         Raise DivergedError if training diverges in all trials.
         """
@@ -128,23 +130,27 @@ class Comparison(Experiment):
             study = self._study(optuna, entry, repetition)
             if not any(trial.state.is_finished() for trial in study.trials):
                 study.enqueue_trial({k: json.dumps(v[0]) for k, v in entry.search.items()})
-            scores: dict[str, float | None] = {}
-            while sum(t.state.is_finished() for t in study.trials) < self.recipe.trials:
+            scores = {  # by settings: the sampler repeats some, which are fitted once
+                json.dumps(t.user_attrs["settings"], sort_keys=True): t.value
+                for t in study.trials
+                if t.state.is_finished()
+            }
+            for _ in range(MAX_DRAWS * self.recipe.trials):
+                if len(scores) >= self.recipe.trials:
+                    break
                 trial = study.ask()
                 settings = {
                     key: json.loads(trial.suggest_categorical(key, [json.dumps(v) for v in values]))
                     for key, values in entry.search.items()
                 }
                 key = json.dumps(settings, sort_keys=True)
-                if key not in scores:  # the sampler may repeat settings
+                if key not in scores:
                     both = {**entry.settings, **settings}
                     scores[key] = self._validation_score(entry, both, repetition)
                 trial.set_user_attr("settings", settings)
                 failed = optuna.trial.TrialState.FAIL if scores[key] is None else None
                 study.tell(trial, scores[key], state=failed)
-            tried = [
-                [t.user_attrs["settings"], t.value] for t in study.trials if t.value is not None
-            ]
+        tried = [[json.loads(key), value] for key, value in scores.items() if value is not None]
         if not tried:
             raise DivergedError(
                 f"{entry.label}: training diverged with all settings tried; use smaller "

@@ -7,7 +7,6 @@ and target, on splits that are not reported.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -17,20 +16,17 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import label_ranking_average_precision_score
-from sklearn.neighbors import NearestNeighbors
-from sklearn.preprocessing import StandardScaler
 
-from pmvge.baselines import CCA, CDMCA, DCCA, KernelCCA
 from pmvge.datasets import Digits, load_digits
 from pmvge.errors import choose
 from pmvge.evaluation import evaluate_links
 from pmvge.experiments.base import Goal, Job, Result, Summary, Table
 from pmvge.experiments.comparison import Metric, Part, Score, SearchedOnce, percent, spread, unit
+from pmvge.experiments.cross_view_methods import REWEIGHTED, dense_features, make_ranker
 from pmvge.experiments.paired import BY_QUERY, paired_difference
-from pmvge.experiments.recipe import Entry, Recipe, model_settings
+from pmvge.experiments.recipe import Entry, Recipe
 from pmvge.experiments.result_cache import Arrays
 from pmvge.graph import MultiViewGraph, Pair
-from pmvge.model import PMvGE
 
 Array = NDArray[Any]
 PAIRS: dict[str, Pair] = {
@@ -42,104 +38,6 @@ TARGETS: dict[str, tuple[Metric, ...]] = {
     "partners": (Metric("map", "partners, mAP"), Metric("recall", "recall@10")),
     "digit": (Metric("map", "digit, mAP"),),
 }
-SHRUNK = {"CCA": CCA, "CDMCA": CDMCA, "KernelCCA": KernelCCA, "DCCA": DCCA}
-
-
-class Ranker(ABC):
-    """A method with settings that places two views in one space."""
-
-    many_views = False  # whether it takes all views with links that lead from one to the other
-
-    def __init__(self, *, unit: bool = False, **settings: Any) -> None:
-        self.unit, self.settings = unit, settings
-
-    @abstractmethod
-    def vectors(
-        self, train: MultiViewGraph, pair: Pair, X: Array, X_other: Array, seed: int
-    ) -> Any:
-        """Fit the method, and return vectors of unseen queries and of unseen candidates."""
-
-
-class Neighbours(Ranker):
-    """Place a query at the mean of the candidates' features that its nearest neighbours have.
-
-    The features of a training entity in the other view are the mean of its partners there. This
-    needs links between both views.
-    """
-
-    def vectors(
-        self, train: MultiViewGraph, pair: Pair, X: Array, X_other: Array, seed: int
-    ) -> Any:
-        """Return predicted features of the queries, and those of the candidates."""
-        scale, scale_other = (StandardScaler().fit(_dense(train, view)) for view in pair)
-        W = train.links[pair].matrix()
-        linked = np.asarray(W.sum(axis=1)).ravel() > 0
-        means = (W @ scale_other.transform(_dense(train, pair[1])))[linked]
-        means /= np.asarray(W.sum(axis=1)).ravel()[linked, None]
-        near = NearestNeighbors(n_neighbors=int(self.settings["neighbours"]))
-        near.fit(scale.transform(_dense(train, pair[0]))[linked])
-        found = near.kneighbors(scale.transform(X), return_distance=False)
-        Y, Y_other = means[found].mean(axis=1), scale_other.transform(X_other)
-        # Inner products of these rank by distance.
-        length = (Y_other**2).sum(axis=1) / 2
-        return np.column_stack([Y, np.ones(len(Y))]), np.column_stack([Y_other, -length])
-
-
-class Correlations(Ranker):
-    """A method of :mod:`pmvge.baselines`; features are standardised for those that do not."""
-
-    def __init__(self, *, method: str, unit: bool = False, **settings: Any) -> None:
-        super().__init__(unit=unit, **settings)
-        self.method = method
-        self.many_views = method == "CDMCA"
-
-    def vectors(
-        self, train: MultiViewGraph, pair: Pair, X: Array, X_other: Array, seed: int
-    ) -> Any:
-        """Return the vectors of both."""
-        scales = {view: StandardScaler().fit(_dense(train, view)) for view in train.views}
-        views = {view: scale.transform(_dense(train, view)) for view, scale in scales.items()}
-        links = {key: each.matrix() for key, each in train.links.items()}
-        settings = dict(self.settings)
-        if self.method in ("DCCA", "KernelCCA"):
-            settings["random_state"] = seed
-        if self.method == "DCCA":
-            settings["progress"] = False
-        model = SHRUNK[self.method](**settings).fit(MultiViewGraph(views, links))
-        return tuple(
-            model.embed(view, scales[view].transform(rows))
-            for view, rows in zip(pair, (X, X_other), strict=True)
-        )
-
-
-class Ours(Ranker):
-    """PMvGE."""
-
-    many_views = True
-
-    def __init__(self, *, unit: bool = False, **settings: Any) -> None:
-        super().__init__(unit=unit, **model_settings(settings))
-
-    def vectors(
-        self, train: MultiViewGraph, pair: Pair, X: Array, X_other: Array, seed: int
-    ) -> Any:
-        """Return vectors whose inner products are similarities; without biases if not linked."""
-        model = PMvGE(**self.settings, random_state=seed, progress=False).fit(train)
-        if pair not in train.links:
-            return model.embed(pair[0], X), model.embed(pair[1], X_other)
-        return (
-            model.vectors(pair[0], X, among=pair[1], side="query"),
-            model.vectors(pair[1], X_other, among=pair[0], side="candidate"),
-        )
-
-
-def make_ranker(method: str, settings: Mapping[str, Any]) -> Ranker:
-    """Return a method by name; raise ParameterError if the name is unknown."""
-    given = dict(settings)
-    choose("method", method, ("neighbours", *SHRUNK, "PMvGE"))
-    if method == "PMvGE":
-        return Ours(**given)
-    return Neighbours(**given) if method == "neighbours" else Correlations(method=method, **given)
 
 
 class Row(NamedTuple):
@@ -200,8 +98,10 @@ class CrossViewRetrieval(SearchedOnce):
         seed = int(np.random.default_rng([self.recipe.seed, number, 1]).integers(2**31))
 
         def fit() -> Arrays:
-            X, X_other = (_dense(test.graph, view) for view in pair)
-            Y, Y_other = method.vectors(training_graph(train, pair), pair, X, X_other, seed)
+            X, X_other = (dense_features(test.graph, view) for view in pair)
+            Y, Y_other = method.vectors(
+                training_graph(train, pair, method.links), pair, X, X_other, seed
+            )
             if method.unit:
                 Y, Y_other = unit(Y), unit(Y_other)
             return {"queries": Y, "candidates": Y_other}
@@ -292,15 +192,18 @@ def _label(label: str, name: str, target: str) -> str:
     return f"{label}: {name}: {target}"
 
 
-def training_graph(digits: Digits, pair: Pair) -> MultiViewGraph:
+def training_graph(digits: Digits, pair: Pair, links: str = "given") -> MultiViewGraph:
     """Return the views and links that methods are fitted to.
 
-    For linked views these are the two views only; else also the view between them.
+    For linked views these are the two views only; else also the view between them. ``links`` is a
+    name of :data:`REWEIGHTED`.
     """
     graph = digits.graph
     keys = [pair] if pair in graph.links else [("image", "spectrum"), ("spectrum", "profile")]
-    views = {view: _dense(graph, view) for key in keys for view in key}
-    return MultiViewGraph(views, {key: graph.links[key].matrix() for key in keys})
+    views = {view: dense_features(graph, view) for key in keys for view in key}
+    return MultiViewGraph(
+        views, {key: REWEIGHTED[links](graph.links[key].matrix()) for key in keys}
+    )
 
 
 def evaluate(Y: Array, Y_other: Array, test: Digits, target: str) -> tuple[dict[str, float], Array]:
@@ -330,7 +233,3 @@ def evaluate(Y: Array, Y_other: Array, test: Digits, target: str) -> tuple[dict[
 @lru_cache(maxsize=4)
 def _split(unseen: float, number: int) -> tuple[Digits, Digits]:
     return load_digits(unseen, seed=number)
-
-
-def _dense(graph: MultiViewGraph, view: str) -> Array:
-    return np.asarray(graph.views[view])

@@ -210,13 +210,13 @@ class HeldOutWeights(Experiment):
 
     def summarize(self, results: Mapping[Job, Result]) -> Summary:
         """Return the scores of all families, and goals."""
-        by_row: dict[str, list[Result]] = {}
+        by_row: dict[str, dict[str, Result]] = {}
         for job in self.jobs():
             if job in results:
-                by_row.setdefault(job.row, []).append(results[job])
+                by_row.setdefault(job.row, {})[job.column] = results[job]
         rows = []
-        for row, fits in by_row.items():
-            cells = [row]
+        for row, by_split in by_row.items():
+            cells, fits = [row], by_split.values()
             for name, digits in (("held_out_score", 3), ("ratio", 3), ("roc_auc", 4)):
                 values = [fit[name] for fit in fits if name in fit]
                 spread = f" ± {np.std(values):.{digits}f}" if len(values) > 1 else ""
@@ -239,38 +239,29 @@ class HeldOutWeights(Experiment):
         )
         return Summary([Table(caption, columns, rows)], [], self._goals(by_row))
 
-    def _goals(self, by_row: Mapping[str, list[Result]]) -> list[Goal]:
+    def _goals(self, by_row: Mapping[str, Mapping[str, Result]]) -> list[Goal]:
         scores = {
-            row: [fit["held_out_score"] for fit in fits]
+            row: {split: fit["held_out_score"] for split, fit in fits.items()}
             for row, fits in by_row.items()
-            if all("held_out_score" in fit for fit in fits)
+            if all("held_out_score" in fit for fit in fits.values())
         }
         families = [row for row in scores if row in self.settings["families"]]
-        if not families:
+        shared = (
+            sorted(set.intersection(*(set(scores[row]) for row in families))) if families else []
+        )
+        if not shared:
             return []
-        best = max(families, key=lambda row: float(np.mean(scores[row])))
-        mean = float(np.mean(scores[best]))
+        best = max(families, key=lambda row: np.mean([scores[row][split] for split in shared]))
         goals = [
-            Goal(
-                f"best family ({best}) against {row}",
-                "better on every split",
-                f"{mean:.3f} against {np.mean(scores[row]):.3f}",
-                all(a > b for a, b in zip(scores[best], scores[row], strict=True)),
-            )
+            goal
             for row in (self.settings["baseline"], *self._rivals())
-            if row in scores
+            for goal in _compare(f"best family ({best}) against {row}", scores, best, row)
         ]
         if "negative_binomial" in scores and "poisson" in scores:
-            ours, other = scores["negative_binomial"], scores["poisson"]
-            goals.append(
-                Goal(
-                    "negative_binomial against poisson",
-                    "better on every split",
-                    f"{np.mean(ours):.3f} against {np.mean(other):.3f}",
-                    all(a > b for a, b in zip(ours, other, strict=True)),
-                )
-            )
-            ratio = float(np.mean([fit["ratio"] for fit in by_row["negative_binomial"]]))
+            what = "negative_binomial against poisson"
+            goals += _compare(what, scores, "negative_binomial", "poisson")
+            fits = by_row["negative_binomial"].values()
+            ratio = float(np.mean([fit["ratio"] for fit in fits]))
             limit = self.settings["max_ratio"]
             goals.append(
                 Goal(
@@ -281,6 +272,24 @@ class HeldOutWeights(Experiment):
                 )
             )
         return goals
+
+
+def _compare(
+    what: str, scores: Mapping[str, Mapping[str, float]], row: str, other: str
+) -> list[Goal]:
+    """Return the goal that a row is better than another on the splits of both; none without."""
+    splits = [split for split in scores[row] if split in scores.get(other, {})]
+    if not splits:
+        return []
+    ours, theirs = ([scores[name][split] for split in splits] for name in (row, other))
+    return [
+        Goal(
+            what,
+            "better on every split",
+            f"{np.mean(ours):.3f} against {np.mean(theirs):.3f}",
+            all(a > b for a, b in zip(ours, theirs, strict=True)),
+        )
+    ]
 
 
 def expected_held_out(
