@@ -104,3 +104,11 @@ def test_hostile_ids_and_views(fit: Callable[..., PMvGE], tmp_path: Path) -> Non
     table = parquet.read_table(paths[model.view_names_.index(view)])
     assert table["id"].to_pylist() == names
     assert {*table["view"].to_pylist()} == {view}
+
+
+def test_a_label_hides_a_column_of_the_same_name(fit: Callable[..., PMvGE], tmp_path: Path) -> None:
+    model = fit()
+    n = len(model.ids_["tags"])
+    model.label({"tags": {"kind": ["label"] * n}}, columns={"tags": {"kind": ["column"] * n}})
+    export_parquet(model, tmp_path, coordinates=False)
+    assert parquet.read_table(tmp_path / "tags.parquet")["kind"].to_pylist() == ["label"] * n

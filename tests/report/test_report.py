@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,9 @@ from pmvge.checks import NotFitted
 from pmvge.errors import InputError, StorageError
 from pmvge.evaluation import evaluate_links
 from pmvge.report import write_report
+from pmvge.report.sections.training import training
 from pmvge.report.summary import pair_data
+from pmvge.training import History, Record
 
 SECTIONS = [
     "space",
@@ -379,3 +382,18 @@ def test_bars_of_the_explained_prediction_add_up(case: Any, path: Path, read_pag
         assert share == pytest.approx(abs(value) / scale, abs=2e-3)
         assert (start if value > 0 else start + share) == pytest.approx(zero, abs=2e-3)
     assert "Known partners like it" in read_page(path).words
+
+
+@pytest.mark.parametrize(
+    ("phase", "says"),
+    [
+        ("decay", "The model is that of step 20, after the decay of the learning rate."),
+        ("hold", "The model is that of step 10, the best one on the validation links."),
+    ],
+)
+def test_the_report_names_the_step_whose_weights_the_model_has(phase: str, says: str) -> None:
+    records = [Record(10, 1.0, -0.5, 0.75, 0.01, 1.0, "hold")]
+    records += [Record(20, 2.0, -0.9, 0.25, 0.01, 2.0, phase)]
+    section = training(SimpleNamespace(history_=History(records)))  # type: ignore[arg-type]
+    assert section.lead.endswith(says)
+    assert says.split(",")[0].removeprefix("The model is that") in section.body

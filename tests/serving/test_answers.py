@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from pmvge import PMvGE
+from pmvge import MultiViewGraph, PMvGE
 from pmvge.serving.publishing import publish
 from pmvge.tables import rows_of
 
@@ -137,13 +137,32 @@ def test_columns_are_shown(client, films):
 def test_similar_entities_are_those_of_python(client, films):
     some = films.ids_["films"][:5].tolist()
     found = post(client, "/similar", view="films", ids=some, k=6)
-    ids, g = films.search("films", ids=some, among="films", k=6, by="similarity", exclude="self")
-    assert pairs(found["results"], "similarity") == expected(ids, g)
-    Y = films.embeddings_["films"].astype(float)
-    product = Y[:5] @ Y.T
-    np.fill_diagonal(product, -np.inf)
-    best = films.ids_["films"][np.argsort(-product, axis=1)[:, :6]]
-    assert [[p[0] for p in row] for row in pairs(found["results"], "similarity")] == best.tolist()
+    assert pairs(found["results"], "similarity") == expected(*films.similar("films", ids=some, k=6))
+    assert found["by"] == "similarity"
+
+
+@pytest.mark.parametrize("explorer", [False, True])
+def test_similar_entities_of_a_view_with_links_have_the_largest_cosines(
+    serve, array_model, tmp_path, explorer
+):
+    """The biases of links within the view do not count, neither here nor in the explorer."""
+    publish(array_model, tmp_path)
+    client, model = serve(tmp_path), PMvGE.load(array_model)
+    Y = model.embeddings_["paper"].astype(float)
+    Y /= np.linalg.norm(Y, axis=1, keepdims=True)
+    cosines = Y @ Y.T
+    np.fill_diagonal(cosines, -np.inf)
+    best = np.argsort(-cosines, axis=1)[:, :6]
+    for at in range(5):
+        id_ = model.ids_["paper"][at].item()
+        if explorer:
+            found = post(client, "/explore/entity", view="paper", id=id_, k=6)["similar"]
+        else:
+            found = post(client, "/similar", view="paper", ids=[id_], k=6)["results"][0]["partners"]
+        assert [one["id"] for one in found] == model.ids_["paper"][best[at]].tolist()
+        assert [one["similarity"] for one in found] == pytest.approx(
+            cosines[at, best[at]], abs=1e-6
+        )
 
 
 def test_vectors_are_those_of_python(client, films):
@@ -282,3 +301,27 @@ def test_views_and_health_describe_the_model(client, films):
     label = films.checksum_[:16]
     assert health.json() == {"status": "ok", "model": label, "reload": "up to date"}
     assert health.headers["x-model"] == label
+
+
+@pytest.fixture(scope="module")
+def numbered(tmp_path_factory):
+    """Return a model of entities with features and the default ids 0, 1, ..., in a folder."""
+    rng = np.random.default_rng(0)
+    views = {"user": rng.normal(size=(30, 3)), "film": rng.normal(size=(20, 3))}
+    graph = MultiViewGraph(views, {("user", "film"): rng.poisson(0.5, size=(30, 20))})
+    folder = tmp_path_factory.mktemp("numbered")
+    PMvGE(3, max_steps=20, random_state=0, progress=False).fit(graph).save(folder / "model")
+    publish(folder / "model", folder / "cache")
+    return folder / "cache", views
+
+
+def test_ids_alone_are_known_entities_also_if_they_are_default(serve, numbered):
+    folder, views = numbered
+    client, row = serve(folder), views["user"][:1].tolist()
+    for query, known in (({"ids": [0]}, True), ({"features": row, "ids": [0]}, False)):
+        missing = [] if known else ["new-known"]
+        assert post(client, "/embed", view="user", **query)["known"] == [known]
+        found = post(client, "/search", view="user", among="film", k=2, **query)
+        assert found["uncalibrated"] == missing
+        sides = {"entities": {"view": "user", **query}, "others": {"view": "film", "ids": [3]}}
+        assert post(client, "/intensity", **sides)["uncalibrated"] == missing

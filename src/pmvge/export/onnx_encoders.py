@@ -17,6 +17,7 @@ from pmvge.errors import InputError, one_line
 from pmvge.export.column_recipe import column_recipe
 from pmvge.export.extras import require
 from pmvge.export.files import write_bytes, write_json
+from pmvge.graph import pair_key
 from pmvge.model import EncoderModule, PMvGE
 from pmvge.version import __version__
 
@@ -95,7 +96,7 @@ def _pairs(model: PMvGE) -> list[dict[str, Any]]:
             "log_alpha": value if np.isfinite(value) else None,
             "log_factors": {
                 kind: None if entry is None else float(np.log(entry["factor"]))
-                for kind, entry in calibrated[f"{a},{b}"].items()
+                for kind, entry in calibrated[pair_key((a, b))].items()
             },
         }
         for (a, b), value in model.log_alpha_.items()

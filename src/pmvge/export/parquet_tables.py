@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pmvge import storage
 from pmvge.export.files import write_table
-from pmvge.model import PMvGE, compute_map, linked_views
+from pmvge.model import PMvGE, compute_map, entity_texts, linked_views
 
 SIDES: tuple[Literal["query", "candidate"], ...] = ("query", "candidate")
 
@@ -56,7 +56,9 @@ def _table(model: PMvGE, view: str, places: NDArray[np.float32] | None) -> pyarr
             vectors = model.vectors(view, among=other, side=side)
             columns[f"{side}_{other}"] = _fixed_lists(vectors)
     taken = {name.casefold() for name in columns}  # SQL does not distinguish case
-    for name, values in {**model.labels_.get(view, {}), **model.columns_.get(view, {})}.items():
+    texts = entity_texts(model, view)
+    for name in dict.fromkeys([*model.labels_.get(view, {}), *model.columns_.get(view, {})]):
+        values = texts[name]
         while name.casefold() in taken:
             name += "_"
         taken.add(name.casefold())

@@ -25,6 +25,7 @@ from pmvge.pages.palette import (
 from pmvge.pages.text import (
     display_text,
     escape_html,
+    finite_json,
     format_count,
     format_duration,
     format_number,
@@ -48,6 +49,7 @@ __all__ = [
     "document",
     "escape_html",
     "figure",
+    "finite_json",
     "format_count",
     "format_duration",
     "format_number",

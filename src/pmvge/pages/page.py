@@ -19,8 +19,6 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from plotly.offline import get_plotlyjs
-
 from pmvge.pages.palette import COLORS, css_variable, palette_css
 from pmvge.pages.text import escape_html, script_json, user_text
 from pmvge.version import __version__
@@ -123,6 +121,8 @@ def _resource(name: str) -> str:
 @cache
 def _plotly() -> tuple[str, str]:
     """Return plotly.js as base64 of gzip, and the hash of its text."""
+    from plotly.offline import get_plotlyjs  # here, because it takes long to import
+
     script = get_plotlyjs()
     packed = gzip.compress(script.encode(), mtime=0)
     return base64.b64encode(packed).decode(), _hash(script)

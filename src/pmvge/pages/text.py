@@ -1,4 +1,4 @@
-"""Text for HTML pages. Ids, view names and labels are untrusted: escape all of them."""
+"""Text and JSON for HTML pages. Ids, view names and labels are untrusted: escape all of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import html
 import json
 import math
 import unicodedata
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -51,19 +52,20 @@ def script_json(content: Any) -> str:
     >>> script_json(["</script>", float("nan")])
     '["\\u003c/script\\u003e",null]'
     """
-    text = json.dumps(_to_json_types(content), allow_nan=False, separators=(",", ":"))
+    text = json.dumps(finite_json(content), allow_nan=False, separators=(",", ":"))
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
 
 
-def _to_json_types(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _to_json_types(entry) for key, entry in value.items()}
+def finite_json(value: Any) -> Any:
+    """Return a value in types of JSON; numbers that are not finite become None."""
+    if isinstance(value, Mapping):
+        return {key: finite_json(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_to_json_types(entry) for entry in value]
+        return [finite_json(entry) for entry in value]
     if isinstance(value, np.ndarray):
-        return _to_json_types(value.tolist())
+        return finite_json(value.tolist())
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value

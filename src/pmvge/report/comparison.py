@@ -79,11 +79,6 @@ def degrees(data: PairData, *, points: int = 200) -> list[Degrees]:
     return curves
 
 
-def _products(left: Array, right: Array, rows: Array) -> Array:
-    """Return inner products (rows, m) in float64."""
-    return left[rows].astype(np.float64) @ right.T.astype(np.float64)
-
-
 def similarities(data: PairData, rng: np.random.Generator) -> dict[str, Array]:
     """Return similarities g of training, held-out and unlinked pairs.
 

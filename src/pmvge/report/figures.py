@@ -87,7 +87,7 @@ def training_curves(history: History) -> Figure:
         "yaxis": _axis("gain (nats per unit of weight)"),
         "hovermode": "x",
     }
-    if history.best:
+    if history.kept:
         data.append(
             {
                 "type": "scatter",
@@ -102,7 +102,7 @@ def training_curves(history: History) -> Figure:
                 "connectgaps": True,
             }
         )
-        at = history.best.step
+        at = history.kept.step
         grey = {"color": GREY, "width": 1.5, "dash": "dot"}
         layout["shapes"] = [
             {"type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1, "line": grey}
@@ -112,7 +112,7 @@ def training_curves(history: History) -> Figure:
                 "x": at,
                 "y": 0,
                 "yref": "paper",
-                "text": f"best at step {at:,}",
+                "text": f"model of step {at:,}",
                 "showarrow": False,
                 "xanchor": "right",
                 "yanchor": "bottom",

@@ -169,6 +169,7 @@ def next_steps(facts: Mapping[str, Any], results: Mapping[str, Any] | None) -> l
     if any(entry is None for kinds in facts["calibrated"].values() for entry in kinds.values()):
         steps.append(
             "Calibrate before you add up expected weights of new entities: "
+            "<code>pmvge fit --calibrate</code>, or in Python "
             "<code>fit(graph, calibrate=0.1)</code>. Rankings need no calibration."
         )
     steps.append("Search for better settings: <code>pmvge tune</code>.")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from fastapi.responses import Response
 
+from pmvge.pages import finite_json
 from pmvge.serving.limits import WorkQueue
 from pmvge.serving.live_model import LiveModel, Served
 from pmvge.serving.metrics import Metrics
@@ -63,13 +63,5 @@ def to_json(content: Any) -> bytes:
     try:
         text = json.dumps(content, allow_nan=False)
     except ValueError:
-        text = json.dumps(_finite(content), allow_nan=False)
+        text = json.dumps(finite_json(content), allow_nan=False)
     return text.encode()
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from pmvge.errors import InputError, choose, short
 from pmvge.graph import Ids
-from pmvge.model import Chunk, PMvGE
+from pmvge.model import Chunk, PMvGE, entity_texts, positions_of
 from pmvge.serving.errors import Refused
 from pmvge.serving.schemas import Entities, FirstLink, LinkedEntities
 from pmvge.serving.settings import Limits
-from pmvge.tables import Notes, describe_values, rows_of_records, weights_of_records
+from pmvge.tables import Notes, describe_values, links_of_records, rows_of_records, saved_id
 
 
 def find_entities(
@@ -37,7 +37,7 @@ def find_entities(
     notes: Notes = Notes()
     ids, X = None, None
     if request.rows is not None:
-        others = {*model.columns_.get(view, {}), *model.labels_.get(view, {})}
+        others = entity_texts(model, view)
         ids, X = rows_of_records(model.tables_, view, request.rows, notes=notes, others=others)
         for column, kind in [*notes]:
             if kind == "numbered":  # rows without ids are usual in a request
@@ -75,9 +75,14 @@ def check_results(entities: int, others: int, limits: Limits) -> None:
 
 
 def known_rows(model: PMvGE, view: str, chunk: Chunk) -> NDArray[np.bool_]:
-    """Return which entities were in training."""
+    """Return which entities were in training.
+
+    Without features, an id names an entity of the training, also a default id.
+    """
     if chunk.given_ids is None:
         return np.zeros(len(chunk.ids), bool)
+    if chunk.X is None:
+        return positions_of(model, view, chunk.given_ids) >= 0
     return model.is_known(view, chunk.given_ids)
 
 
@@ -92,6 +97,25 @@ def as_ids(given: list[int | str]) -> Ids:
     if all(isinstance(value, int) for value in given):
         return np.array(given, np.int64)
     return np.array([str(value) for value in given])
+
+
+def listed_ids(model: PMvGE, view: str, name: str, given: list[int | str] | None) -> Ids | None:
+    """Return the ids of a filter with the type of the training ids; None without the filter.
+
+    Texts of integers are integers where ids are. Raise InputError, which starts with the name of
+    the filter, if a text is none.
+    """
+    if given is None:
+        return None
+    texts = [saved_id(model.tables_, view, str(value)) for value in given]
+    if model.ids_[view].dtype.kind not in "iu":
+        return np.array(texts, str)
+    try:
+        return np.array([int(text) for text in texts], np.int64)
+    except (ValueError, OverflowError):
+        raise InputError(
+            f"{name}: expected integers, as the ids of {view!r}, got {short(given)}"
+        ) from None
 
 
 def _numbers(where: str, given: list[Any]) -> NDArray[Any]:
@@ -112,7 +136,7 @@ def _entries(
     ids = model.find(other, [link.id for link in links], suggest=False)
     weights = np.array([link.weight for link in links], np.float64)
     rows = np.array([link.row for link in links], np.int64)
-    return rows, ids, weights_of_records(model.tables_, (view, other), weights)
+    return links_of_records(model.tables_, (view, other), rows, ids, weights)
 
 
 def _count(ids: Ids | None, X: Any, links: dict[str, Any] | None) -> int:

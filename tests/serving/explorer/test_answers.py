@@ -84,9 +84,7 @@ def test_partners_are_those_of_the_model(client, mapped, unknown):
         assert [mapped.ids_[part["view"]][one["at"]] for one in given] == ids[0].tolist()
         linked = mapped.known_links("films", ["f00003"], among=part["view"]).toarray()[0]
         assert [one["known"] for one in given] == [bool(linked[one["at"]]) for one in given]
-    similar, _ = mapped.search(
-        "films", ids=["f00003"], among="films", k=5, by="similarity", exclude="self"
-    )
+    similar, _ = mapped.similar("films", ids=["f00003"], k=5)
     assert [one["id"] for one in found["similar"]] == similar[0].tolist()
 
 
@@ -125,6 +123,21 @@ def test_a_new_entity_has_the_partners_of_search_and_a_place(client, mapped, map
     assert found["xy"] == pytest.approx(np.mean(five, axis=0).tolist(), abs=1e-3)
     assert not any("known from training" in note for note in found["notes"])
     assert (found["id"], found["at"]) == (None, None)
+
+
+def test_a_label_hides_a_column_of_the_same_name_everywhere(array_model, tmp_path, serve):
+    model = PMvGE.load(array_model)
+    n = len(model.ids_["word"])
+    model.label({"word": {"kind": ["label"] * n}}, columns={"word": {"kind": ["column"] * n}})
+    model.save(tmp_path / "model")
+    publish(tmp_path / "model", tmp_path / "cache")
+    client = serve(tmp_path / "cache")
+    found = ask(client, "entity", view="word", at=0)
+    assert (found["about"], found["columns"]) == ("label", {"kind": "label"})
+    assert ask(client, "colors", view="word", column="kind")["categories"][0]["text"] == "label"
+    request = {"view": "paper", "ids": [1000], "among": "word", "show": ["kind"], "k": 1}
+    (partner,) = client.post("/search", json=request).json()["results"][0]["partners"]
+    assert partner["columns"] == {"kind": "label"}
 
 
 def test_a_new_entity_of_a_view_without_columns_has_links_only(client):

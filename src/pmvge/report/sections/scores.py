@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pmvge.graph import pair_key
 from pmvge.pages import (
     Section,
     escape_html,
@@ -63,7 +64,7 @@ def scores(results: Mapping[str, Any] | None, pairs: Sequence[PairData]) -> Sect
     by_pair, total = results["pairs"], results.get("overall")
     columns = list(dict.fromkeys(name for row in by_pair.values() for name in row))
     columns.sort(key=_order)
-    pair_names = {",".join(part.pair): pair_name(part.pair) for part in pairs}
+    pair_names = {pair_key(part.pair): pair_name(part.pair) for part in pairs}
 
     main = [name for name in columns if name.partition("@")[0] in MAIN]
     others = [name for name in columns if name not in main]

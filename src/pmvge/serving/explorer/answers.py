@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pmvge.errors import InputError, choose
-from pmvge.model import PMvGE, positions_of
+from pmvge.model import PMvGE, entity_texts, positions_of
 from pmvge.serving.errors import Refused
 from pmvge.serving.explorer.atlas import Atlas, describe_entity
 from pmvge.serving.explorer.forms import (
@@ -18,8 +18,8 @@ from pmvge.serving.explorer.forms import (
     NamesRequest,
     NewRequest,
 )
-from pmvge.serving.routes.partners import find_partners
-from pmvge.serving.schemas import SearchRequest
+from pmvge.serving.routes.partners import find_partners, find_similar
+from pmvge.serving.schemas import SearchRequest, SimilarRequest
 from pmvge.serving.settings import Limits
 
 NEIGHBOURS = 5  # similar entities, and partners in each view, that a new one is placed between
@@ -69,7 +69,7 @@ def entity(atlas: Atlas, request: EntityRequest, limits: Limits) -> dict[str, An
     else:
         ids = model.find(view, [request.id], suggest=False)
         at = int(positions_of(model, view, ids)[0])
-    texts = {**model.columns_.get(view, {}), **model.labels_.get(view, {})}
+    texts = entity_texts(model, view)
     found = atlas.found(view, at)
     given = {"view": view, "ids": [found["id"]]}
     return {
@@ -124,10 +124,11 @@ def _near(
             }
         )
         notes += answer["notes"]
-    similar = _search(atlas, given, view, max(k, NEIGHBOURS), False, limits)
+    request = {**given, "k": min(max(k, NEIGHBOURS), limits.k)}
+    similar = find_similar(atlas.served, SimilarRequest.model_validate(request), limits)
     return {
         "partners": partners,
-        "similar": similar["entities"],
+        "similar": _entities(model, view, similar),
         "notes": list(dict.fromkeys([*notes, *similar["notes"]])),
     }
 
@@ -140,14 +141,18 @@ def _search(
     known = given.get("exclude_known", False) and atlas.model.links_ is not None and linked
     wanted = {**given, "exclude_known": known, "among": among, "k": min(k, limits.k), "by": by}
     answer = find_partners(atlas.served, SearchRequest.model_validate(wanted), limits)
+    return {**answer, "entities": _entities(atlas.model, among, answer)}
+
+
+def _entities(model: PMvGE, view: str, answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the entities of an answer of ``/search`` or ``/similar``, with their positions."""
     found = answer["results"][0]["partners"]
-    ids = np.array([partner["id"] for partner in found], atlas.model.ids_[among].dtype)
-    positions = positions_of(atlas.model, among, ids).tolist()
-    entities = [
-        {**one, **describe_entity(atlas.model, among, at)}
+    ids = np.array([partner["id"] for partner in found], model.ids_[view].dtype)
+    positions = positions_of(model, view, ids).tolist()
+    return [
+        {**one, **describe_entity(model, view, at)}
         for one, at in zip(found, positions, strict=True)
     ]
-    return {**answer, "entities": entities}
 
 
 def _place(atlas: Atlas, view: str, near: dict[str, Any]) -> tuple[float, float] | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pmvge.errors import InputError, StorageError, choose
-from pmvge.model import Map, PMvGE
+from pmvge.model import Map, PMvGE, entity_texts
 from pmvge.serving.explorer.coloring import color_codes
 from pmvge.serving.explorer.finding import Finder
 from pmvge.serving.live_model import Served
@@ -54,7 +54,7 @@ class Atlas:
 
     def colors(self, view: str, column: str) -> dict[str, Any]:
         """Return the colours of a view by a column, computed once."""
-        texts = {**self.model.columns_.get(view, {}), **self.model.labels_.get(view, {})}
+        texts = entity_texts(self.model, view)
         choose("column", column, texts, f"view {view!r}", error=InputError)
         with self._lock:
             if (view, column) not in self._colors:
@@ -86,8 +86,9 @@ def describe_entity(model: PMvGE, view: str, at: int) -> dict[str, Any]:
     found = {"view": view, "at": at, "id": model.ids_[view][at].item()}
     if view in model.names_:
         return {**found, "name": str(model.names_[view][at])}
-    texts = {**model.labels_.get(view, {}), **model.columns_.get(view, {})}
-    values = [str(column[at])[:ABOUT] for column in [*texts.values()][:3]]
+    texts = entity_texts(model, view)
+    labels_first = [*dict.fromkeys([*model.labels_.get(view, {}), *texts])]
+    values = [str(texts[column][at])[:ABOUT] for column in labels_first[:3]]
     about = " · ".join(value for value in values if value)
     return {**found, "about": about} if about else found
 

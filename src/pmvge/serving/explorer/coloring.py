@@ -12,6 +12,7 @@ MAX_CATEGORIES = 10  # as many as the palette has hues
 STEPS = 250  # of the scale of numbers
 OTHER, MISSING = 254, 255
 SHOWN = 80  # characters of a category
+# PMvGE.label saves missing values as ""; earlier versions saved "nan" and "None".
 ABSENT = ("", "nan", "NaN", "None", "null")
 
 

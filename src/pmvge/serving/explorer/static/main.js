@@ -280,10 +280,7 @@ function start() {
   byId("color").addEventListener("change", (event) => change({ color: event.target.value }));
   byId("zoom-in").addEventListener("click", () => space?.zoomBy(1.6));
   byId("zoom-out").addEventListener("click", () => space?.zoomBy(1 / 1.6));
-  byId("zoom-all").addEventListener("click", () => {
-    space?.look([0, 0, 1], { smooth: true });
-    change({ camera: null });
-  });
+  byId("zoom-all").addEventListener("click", () => space?.zoomToAll());
   byId("lasso").addEventListener("click", () => space && lassoMode(!space.lassoing));
   addEventListener("keydown", (event) => {
     const typing = event.target.closest?.("input, textarea, select, dialog");

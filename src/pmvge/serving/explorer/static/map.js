@@ -170,20 +170,29 @@ export class Space {
     this.tellCamera();
   }
 
+  zoomToAll() {
+    this.look([0, 0, 1], { smooth: true });
+    this.tellCamera();
+  }
+
   moved(transform, byUser) {
     this.transform = transform;
     this.moving = true;
     this.draw();
+    this.untold ||= byUser; // a resize soon after a gesture must not cancel its report
     clearTimeout(this.rest);
     this.rest = setTimeout(() => {
       this.moving = false;
       this.draw();
-      if (byUser) this.on.camera(this.cameraText());
+      if (this.untold) this.on.camera(this.cameraText());
+      this.untold = false;
     }, 160);
   }
 
+  // Write the camera into the address when keys and buttons rest.
   tellCamera() {
-    setTimeout(() => this.on.camera(this.cameraText()), still() ? 0 : 500);
+    clearTimeout(this.telling);
+    this.telling = setTimeout(() => this.on.camera(this.cameraText()), still() ? 0 : 500);
   }
 
   resize() {
