@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
@@ -12,7 +13,7 @@ from pmvge.cli.view_pairs import view_pair
 from pmvge.errors import InputError, ParameterError
 from pmvge.graph import Ids
 from pmvge.model import PMvGE
-from pmvge.tables import Notes, read_first_links, read_rows
+from pmvge.tables import JoinSummary, Notes, read_first_links, read_rows
 
 INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)  # fits into 64 bits
 Entries = tuple[NDArray[np.int64], Ids, NDArray[np.float64]]  # rows, ids, weights
@@ -63,7 +64,7 @@ class FirstLinks:
             (at, partners, weights), joined = read_first_links(
                 model.tables_, model.ids_, view, ids, pair, table
             )
-            self.notes += [str(joined)] if joined.dropped else []
+            self.notes += _describe_dropped(model, view, joined)
             if (old := known[at]).any():
                 self.notes.append(
                     f"links {','.join(pair)}: {int(old.sum()):,} links of known {view} are not "
@@ -82,3 +83,24 @@ class FirstLinks:
             inside = (at >= start) & (at < stop)
             found[other] = (at[inside] - start, partners[inside], weights[inside])
         return found
+
+
+def _describe_dropped(model: PMvGE, view: str, joined: JoinSummary) -> list[str]:
+    """Return notes on the rows of a link table that were dropped."""
+    if not joined.dropped:
+        return []
+    a, b = joined.pair
+    unknown = dict(joined.unknown_ids)
+    if a == b or not unknown.get(view):  # within a view, links name known entities, too
+        return [str(joined)]
+    examples = np.array(unknown[view])
+    known = examples[model.is_known(view, ids_as_trained(model, view, examples))].tolist()
+    named = {"--rows" if name == view else name: ids for name, ids in unknown.items()}
+    notes = [str(replace(joined, unknown_ids=named))]
+    if known:
+        verb = "are" if len(known) > 1 else "is"
+        notes.append(
+            f"links {a},{b}: {', '.join(known)} {verb} known from training and not in --rows: "
+            f"links of known {view} are not used here; pmvge update takes them"
+        )
+    return notes

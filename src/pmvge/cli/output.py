@@ -73,15 +73,9 @@ def print_notes(notes: Iterable[str], kind: str = "note") -> None:
 
 def print_json(content: Any) -> None:
     """Print JSON; numbers that are not finite become null."""
-    print(json.dumps(_finite(content), indent=1, ensure_ascii=False))
+    from pmvge.pages import finite_json  # imports numpy
 
-
-def _finite(content: Any) -> Any:
-    if isinstance(content, float):
-        return content if math.isfinite(content) else None
-    if isinstance(content, Mapping):
-        return {key: _finite(value) for key, value in content.items()}
-    return [_finite(value) for value in content] if isinstance(content, list | tuple) else content
+    print(json.dumps(finite_json(content), indent=1, ensure_ascii=False))
 
 
 def check_writable(path: Path, *, folder: bool) -> None:
@@ -164,7 +158,8 @@ def uncalibrated_note(pair: str, kinds: Iterable[str]) -> str:
     """Return a note on expected weights of new entities that are not calibrated."""
     return (
         f"{pair}: expected weights of new entities ({', '.join(kinds)}) are not calibrated and "
-        "can be wrong by a factor; fit with --calibrate, or call PMvGE.calibrate"
+        "can be wrong by a factor; fit again with pmvge fit --calibrate (in Python: "
+        "PMvGE.calibrate)"
     )
 
 

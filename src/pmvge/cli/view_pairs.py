@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pmvge.errors import InputError
-from pmvge.graph import Pair
+from pmvge.graph import Pair, pair_key
 from pmvge.model import PMvGE
 from pmvge.tables import link_pairs, pair_of
 
@@ -21,9 +21,9 @@ def view_pair(model: PMvGE, text: str | None, table: str, view: str | None = Non
         pair = known[0] if len(known) == 1 else pair_of(model.tables_, table)
         if pair in known:
             return pair
-        text = ",".join(pair)
+        text = pair_key(pair)
     a, comma, b = text.partition(",")
     if comma and ((a, b) in known or (b, a) in known):
         return a, b
-    listed = " or ".join(",".join(pair) for pair in known)
+    listed = " or ".join(map(pair_key, known))
     raise InputError(f"--pair: no links of {text!r} in training: expected {listed}")

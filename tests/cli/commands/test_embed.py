@@ -37,6 +37,25 @@ def test_rows_of_the_training_have_the_vectors_of_the_training(run, model, films
     np.testing.assert_allclose(found.vectors, loaded.embeddings_["films"], atol=1e-5)
 
 
+def test_the_table_may_be_given_as_in_search(run, model, films, tmp_path):
+    later = films / "later" / "new_users.csv"
+    embed(run, model, "users", later, tmp_path / "a.parquet")
+    common = ("embed", model, "--view", "users", "-o", tmp_path / "b.parquet")
+    run(*common, "--rows", later)
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+    with pytest.raises(ParameterError, match="as TABLE or as --rows FILE, got both"):
+        run(*common, later, "--rows", later)
+    with pytest.raises(ParameterError, match="as TABLE or as --rows FILE, got none"):
+        run(*common)
+
+
+@pytest.mark.parametrize("name", [".", "./", "/"])
+def test_a_folder_is_no_table(run, model, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TableError, match="is a folder; name its files, such as"):
+        embed(run, model, "users", name, tmp_path / "v.parquet")
+
+
 def test_the_file_is_plain_parquet(run, paper_model, papers, tmp_path):
     embed(run, paper_model, "papers", papers / "papers.csv", tmp_path / "v.parquet")
     read = parquet.read_table(tmp_path / "v.parquet").to_pydict()

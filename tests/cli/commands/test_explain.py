@@ -5,6 +5,7 @@ import json
 import pytest
 
 from pmvge import PMvGE
+from pmvge.errors import InputError
 
 
 def explained(printed):
@@ -75,3 +76,10 @@ def test_bad_input(refused, model, truth, films):
     message = refused("explain", model, "users", "nobody", "films", film, "--rows", later)
     assert "expected a row with the id 'nobody'" in message
     assert "not observed" in refused("explain", model, "users", user, "users", user)
+
+
+def test_a_view_pair_without_links_has_no_flag_to_name(run, model):
+    with pytest.raises(InputError, match=r"were not observed in training") as raised:
+        run("explain", model, "users", "u00042", "genre", "crime")
+    assert "similarity" not in str(raised.value)
+    assert str(raised.value).endswith("expected one of ('films', 'genre'), ('users', 'films')")

@@ -65,7 +65,8 @@ def test_search_ranks_by_features_and_first_links(run, effects_model, first, new
     assert printed.err == (
         "note: view users: 0 known from training, 20 new, 3 of them with first links\n"
         "note: users,films: expected weights of new entities (new-known) are not calibrated and "
-        "can be wrong by a factor; fit with --calibrate, or call PMvGE.calibrate\n"
+        "can be wrong by a factor; fit again with pmvge fit --calibrate (in Python: "
+        "PMvGE.calibrate)\n"
     )
     without = partners(run("search", effects_model, *flags))
     changed = {name for name in found if found[name] != without[name]}
@@ -196,6 +197,20 @@ def test_rows_that_cannot_be_used_are_notes(run, effects_model, new_users, table
     flags = ("--view", "users", "--rows", new_users, "--among", "films", "--json")
     printed = run("search", effects_model, *flags, "--links", first)
     assert "1 of 6 rows dropped: 1 with an unknown id (not in 'films': nothing)" in printed.err
+
+
+def test_links_of_known_entities_that_are_not_among_the_rows(
+    run, effects_model, new_users, table, tmp_path
+):
+    links = [*FIRST, ("u00007", "f00001", 5), ("u99999", "f00001", 5)]
+    first = table(tmp_path / "first.csv", RATINGS, links)
+    flags = ("--view", "users", "--rows", new_users, "--among", "films", "--json")
+    printed = run("search", effects_model, *flags, "--links", first)
+    assert "2 with an unknown id (not in '--rows': u00007, u99999)\n" in printed.err
+    assert (
+        "note: links users,films: u00007 is known from training and not in --rows: links of known "
+        "users are not used here; pmvge update takes them\n"
+    ) in printed.err
 
 
 def test_numbered_rows_are_new(run, paper_model, papers, table, tmp_path):

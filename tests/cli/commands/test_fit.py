@@ -506,7 +506,7 @@ def test_the_family_is_an_option_and_weights_give_advice(run, tmp_path):
     links = ("--view", "user", "--view", "film")
     links += ("--links", f"user,film={tmp_path / 'links.csv'}:weight=plays")
     printed = run("fit", *links, "-o", tmp_path / "poisson", *QUICK)
-    assert "times the mean: try --family negative_binomial" in printed.err
+    assert "times the mean: try pmvge fit --family negative_binomial" in printed.err
     printed = run("fit", *links, "-o", tmp_path / "nb", *QUICK, "--family", "negative_binomial")
     assert "--family" not in printed.err
     assert PMvGE.load(tmp_path / "nb").family == "negative_binomial"

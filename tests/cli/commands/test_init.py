@@ -172,3 +172,16 @@ def test_questions_are_asked_on_a_terminal(tables, environ):
     content = tomllib.loads((tables / "pmvge.toml").read_text())
     (ratings,) = [entry for entry in content["links"] if entry["source"] == "ratings.csv"]
     assert (ratings["weight"], ratings["on_error"]) == ("stars", "missing")
+
+
+def test_all_open_questions_have_one_command(tables, refused, run, capsys):
+    rename_users(tables)
+    path = tables / "ratings.csv"
+    path.write_text(path.read_text().replace(",1\n", ",-1\n"))
+    message = refused("init", tables, "--force")
+    command = (
+        f"pmvge init {tables} --force --choose ratings.csv:user_id=none "
+        "--choose ratings.csv:weight=stars"
+    )
+    assert message == f"2 open questions; to take the first reading of each: {command}"
+    run(*command.split()[1:])

@@ -23,7 +23,7 @@ def test_inspect_as_json(run, model, truth):
         "effects": "none",
         "similarity": "cosine",
         "schedule": "constant",
-        "weight_decay": 0.0,  # chosen by fit
+        "weight_decay": 1.0,  # chosen by fit
     }
     held = PMvGE.load(model).links_.held_out["users", "films"]
     links = facts["links"]["users,films"]
@@ -42,9 +42,9 @@ def test_inspect_prints_tables(run, model):
         assert word in printed
     assert "training: History: 20 steps" in printed
     line = (
-        "settings that differ from the defaults or were chosen for the data: effects = none, "
-        "max_steps = 20, n_components = 8, random_state = 0, schedule = constant, "
-        "similarity = cosine, weight_decay = 0.0"
+        "settings that differ from the defaults or were chosen for the data: "
+        "effects = none, max_steps = 20, n_components = 8, random_state = 0, "
+        "schedule = constant, similarity = cosine, weight_decay = 1.0"
     )
     assert line in " ".join(printed.split())
 

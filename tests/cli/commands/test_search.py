@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pmvge import MultiViewGraph, PMvGE, storage
-from pmvge.errors import InputError, NotInductive, ParameterError
+from pmvge.errors import InputError, NotInductive, ParameterError, TableError
 from pmvge.tables import read_graph, rows_of
 
 
@@ -97,7 +97,7 @@ def test_rows_with_ids_of_the_training_are_linked_as_in_training(run, model, fil
 def test_similarity_ranks_pairs_that_were_never_observed(run, model, truth):
     with pytest.raises(
         InputError,
-        match=r"'users' and 'genre' were not observed in training.*by='similarity' ranks any",
+        match=r"'users' and 'genre' were not observed in training.*--by similarity ranks any",
     ):
         run("search", model, "--view", "users", "--id", truth.users[0], "--among", "genre")
     flags = ("--view", "users", "--id", truth.users[0], "--among", "genre", "--by", "similarity")
@@ -377,3 +377,50 @@ def test_a_note_says_that_new_entities_are_not_calibrated(run, films, own_model)
     printed = run("search", own_model, *flags, "--json")
     assert note not in printed.err
     assert json.loads(printed.out)["uncalibrated"] == []
+
+
+def test_the_columns_of_the_file_are_named(run, model, truth, tmp_path):
+    output = tmp_path / "best.parquet"
+    flags = ("--view", "users", "--id", truth.users[0], "--among", "films", "-o", output)
+    named = "columns id, partner, rank, expected_weight, partner_name\n"
+    assert run("search", model, *flags).out.endswith(named)
+    printed = run("search", model, *flags, "--by", "similarity").out
+    assert printed.endswith("columns id, partner, rank, similarity, partner_name\n")
+
+
+def test_a_least_weight_that_no_partner_has(run, model, truth, tmp_path):
+    name = truth.users[3]
+    flags = ("--view", "users", "--id", name, "--id", truth.users[4], "--among", "films")
+    least = float(truth.mu[[3, 4]].max()) + 1
+    printed = run("search", model, *flags, "--min-weight", least).out
+    assert printed.splitlines() == [
+        f"users {truth.users[row]}: no partner in films has an expected weight of {least:.4g} or "
+        f"more; the largest is {truth.mu[row].max():.4g}"
+        for row in (3, 4)
+    ]
+    allowed = tmp_path / "allow.txt"
+    allowed.write_text(truth.films[0])
+    flags = ("--view", "users", "--id", name, "--among", "films", "--allow", allowed)
+    printed = run("search", model, *flags, "--deny", allowed).out
+    assert printed == f"users {name}: no partner in films is left by the filters\n"
+
+
+def test_a_least_weight_needs_expected_weights(run, model, truth):
+    flags = ("--view", "users", "--id", truth.users[0], "--among", "films", "--by", "similarity")
+    with pytest.raises(ParameterError, match=r"--min-weight: expected --by intensity"):
+        run("search", model, *flags, "--min-weight", 1)
+
+
+def test_a_bad_cell_of_new_rows(run, model, films, read, table, tmp_path):
+    row = read(films / "later" / "new_users.csv")[0]
+    flags = ("--view", "users", "--among", "films", "--json", "--rows")
+    bad = table(tmp_path / "bad.csv", list(row), [list({**row, "age": "old"}.values())])
+    with pytest.raises(TableError) as raised:
+        run("search", model, *flags, bad)
+    assert str(raised.value).endswith(
+        "such as 'old' in row 1; correct them, or empty these cells: missing values are filled in"
+    )
+    empty = table(tmp_path / "empty.csv", list(row), [list({**row, "age": ""}.values())])
+    printed = run("search", model, *flags, empty)
+    assert "1 values of 'age' are missing: filled in" in printed.err
+    assert len(partners(printed)[row["user_id"]]) == 10

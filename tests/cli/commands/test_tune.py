@@ -10,7 +10,7 @@ from pmvge import PMvGE
 from pmvge.cli.commands.tune import with_settings
 from pmvge.errors import DivergedError, InputError, ParameterError, StorageError
 from pmvge.tables import read_graph
-from pmvge.tuning import SEARCHED
+from pmvge.tuning import SEARCHED, Tuned
 
 QUICK = ("--set", "max_steps=5", "--set", "n_components=4", "--set", "hidden_sizes=[8]")
 
@@ -257,3 +257,18 @@ def test_families_and_effects_are_searched_if_named(run, project):
     assert found["settings"]["family"] in ("poisson", "negative_binomial")
     assert found["settings"]["effects"] in ("none", "vector")
     assert found["settings"]["scheme"] == "block"
+
+
+@pytest.mark.parametrize(
+    ("flags", "gain", "warned"),
+    [((), -0.05, True), ((), 0.05, False), (("--effects", "none,bias"), -3.0, False)],
+)
+def test_a_gain_below_zero_is_warned_of(run, project, monkeypatch, flags, gain, warned):
+    """With --effects the gain is the held-out score, a log-likelihood, which is below 0."""
+    tuned = Tuned({"learning_rate": 0.01}, gain, None, 1)
+    monkeypatch.setattr("pmvge.tuning.tune", lambda *_, **__: tuned)
+    found = run("tune", project, *flags)
+    warning = "warning: the best gain is below 0: worse than equal similarities of all pairs"
+    assert (warning in found.err) == warned
+    assert ("docs/settings.md, Symptoms" in found.err) == warned
+    assert "Wrote" in found.out

@@ -138,6 +138,79 @@ def test_tables_of_flags_are_read_as_in_the_fit(run, tmp_path, monkeypatch):
     assert "\xfc9" in updated.ids_["user"]
 
 
+# -- updates that make a model worse -----------------------------------------------------------
+
+
+@pytest.fixture
+def outlier(run, tables, tmp_path) -> Path:
+    """A model, and tables to which a link with a weight of a billion was added since."""
+    model = tmp_path / "good"
+    run("fit", tables / "pmvge.toml", "-o", model, "--set", "n_components=8")
+    append(tables / "ratings.csv", {"user_id": "u00001", "film_id": "f00042", "stars": 10**9})
+    return model
+
+
+def test_an_update_that_makes_the_model_worse_does_not_replace_it(main, run, tables, outlier):
+    before = contents(outlier)
+    printed = main("update", outlier, tables / "pmvge.toml")
+    assert printed.code == 2
+    *notes, error = printed.err.splitlines()
+    assert any(
+        line.startswith("warning: links users,films: weights are up to 1e+09") for line in notes
+    )
+    assert any("try pmvge fit --family negative_binomial" in line for line in notes)
+    assert error.startswith(f"pmvge: {outlier}: the model is unchanged, because the update made")
+    assert "the validation gain fell from " in error
+    assert "worse than equal similarities of all pairs" in error
+    assert "--force replaces the model anyway" in error
+    assert contents(outlier) == before
+    forced = run("update", outlier, tables / "pmvge.toml", "--force")
+    assert "warning: the update made the model worse: the validation gain" in forced.err
+    assert "Updated in" in forced.out
+    assert contents(outlier) != before
+
+
+def test_models_are_compared_on_the_links_that_both_have_held_out(tables, own_model):
+    from dataclasses import replace
+
+    from pmvge.model import find_regressions
+
+    old = PMvGE.load(own_model)
+    grow(tables)
+    new = PMvGE.load(own_model).update(read_graph(tables / "pmvge.toml", tables=old.tables_))
+    assert find_regressions(old, new) == []
+    assert find_regressions(old, old) == []
+    fitted = new._check_fitted()
+    reversed_ = {view: -Y if view == "users" else Y for view, Y in fitted.outputs.items()}
+    new._set_fitted(replace(fitted, outputs=reversed_))
+    (found,) = find_regressions(old, new)
+    held = len(old.links_.held_out["users", "films"])
+    assert f"links users,films: the AUC of the same {held} held-out links fell from 0." in found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "worse"),
+    [(0.3, -0.2, True), (-0.05, -3.0, True), (0.02, -0.03, False), (2.0, 0.1, False)],
+)
+def test_a_gain_that_falls_below_0_is_worse_unless_it_hardly_changes(
+    own_model, before, after, worse
+):
+    from dataclasses import replace
+
+    from pmvge.model import find_regressions
+    from pmvge.training import History, Record
+
+    models = []
+    for gain in (before, after):
+        model = PMvGE.load(own_model)
+        history = History([Record(1, 1.0, 0.0, gain, 0.1, 1.0, "decay")])
+        model._set_fitted(replace(model._check_fitted(), history=history))
+        models.append(model)
+    assert [f"from {before:.4f} to {after:.4f}" in line for line in find_regressions(*models)] == (
+        [True] if worse else []
+    )
+
+
 # -- bad input ------------------------------------------------------------------------------
 
 

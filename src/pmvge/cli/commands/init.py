@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from rich.console import Console
 
 from pmvge.cli.options import AsJson
 from pmvge.cli.output import bold, check_writable, print_json, print_notes, shell_quoted, visible
-from pmvge.errors import StorageError
+from pmvge.errors import StorageError, TableError
 
 
 def init(
@@ -40,8 +41,8 @@ def init(
 
     Reads text files (CSV and others, with a header or without), JSON lines, Parquet, Arrow, Excel
     and NumPy files, and DuckDB, SQLite or PostgreSQL databases. If two readings of the tables are
-    close, it asks on a terminal; elsewhere it stops, and --choose selects one. Check the file that
-    is written, then run pmvge fit.
+    close, it asks on a terminal; elsewhere it stops with all questions, and --choose selects one.
+    Check the file that is written, then run pmvge fit.
 
     Example: pmvge init data/
     """
@@ -51,10 +52,23 @@ def init(
     from pmvge import storage
     from pmvge.cli.asking import ask_on_terminal, parse_answers
     from pmvge.cli.projects import describe_project
-    from pmvge.tables import project_text, sketch_project
+    from pmvge.tables import UnsureError, project_text, sketch_project
 
     ask = None if as_json else ask_on_terminal()
-    sketch = sketch_project(folder, parse_answers(choose or []), ask)
+    try:
+        sketch = sketch_project(folder, parse_answers(choose or []), ask)
+    except UnsureError as error:
+        if len(error.questions) == 1:
+            raise
+        print_notes(f"question {at}: {each}" for at, each in enumerate(error.questions, 1))
+        command = ["pmvge init", shlex.quote(folder)]
+        command += [] if output is None else ["-o", shlex.quote(str(output))]
+        command += ["--force"] * force + ["--json"] * as_json
+        command += [f"--choose {shlex.quote(given)}" for given in choose or []]
+        raise TableError(
+            f"{len(error.questions)} open questions; to take the first reading of each: "
+            f"{' '.join([*command, error.first_options])}"
+        ) from error
     text = project_text(sketch.project, sketch.reasons, sketch.unused)
     check_writable(path, folder=False)
     storage.replace_file(path, lambda partial: partial.write_bytes(text.encode()))

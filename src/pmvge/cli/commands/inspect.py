@@ -16,7 +16,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
 
     Example: pmvge inspect model/
     """
-    from pmvge.model import PMvGE
+    from pmvge.model import PMvGE, setting_text
 
     facts = PMvGE.load(model).describe()
     if as_json:
@@ -28,7 +28,9 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
     console.print(_links_table(facts))
     training = facts["training"]
     console.print(f"training: {training['summary']}", markup=False, soft_wrap=True)
-    changed = ", ".join(f"{key} = {value}" for key, value in facts["changed_settings"].items())
+    changed = ", ".join(
+        f"{key} = {setting_text(key, value)}" for key, value in facts["changed_settings"].items()
+    )
     console.print(
         f"settings that differ from the defaults or were chosen for the data: {changed or 'none'}",
         markup=False,

@@ -101,10 +101,14 @@ def search(
         raise ParameterError("--links: expected new entities in --rows, too")
     if (all_ and output is None) or (rows and output is not None):
         raise ParameterError("expected -o with --all, or with --id")
+    if min_weight is not None and by == "similarity":
+        raise ParameterError("--min-weight: expected --by intensity: similarities have no unit")
     if output is not None:
         if output.suffix != ".parquet":
             raise ParameterError(f"-o: expected a name that ends in .parquet, got {str(output)!r}")
         check_writable(output, folder=False)
+    from pyarrow import parquet
+
     from pmvge.cli.first_links import FirstLinks
     from pmvge.cli.partners import queries, read_ids
     from pmvge.model import PMvGE, best_partners
@@ -114,7 +118,10 @@ def search(
     for name in (view, among):
         choose("view", name, loaded.view_names_, str(model), error=InputError)
     if by == "intensity":
-        loaded.log_alpha_of(view, among)
+        try:
+            loaded.log_alpha_of(view, among)
+        except InputError as error:
+            raise InputError(f"{error}; --by similarity ranks any pair") from None
     shown = _columns(loaded, among, show)
     filters = {
         "exclude": "known" if exclude_known else "self",
@@ -133,16 +140,21 @@ def search(
         if as_json:
             print_json({"output": str(output), "rows": count, "recall": index.recall})
         else:
+            columns = ", ".join(parquet.read_schema(output).names)
             Console(highlight=False).print(
-                f"{count:,} partners in {bold(output)}, columns id, partner, rank and score",
-                soft_wrap=True,
+                f"{count:,} partners in {bold(output)}, columns {columns}", soft_wrap=True
             )
         return
     notes: Counter[tuple[str, str]] = Counter()
-    results = []
+    results, largest = [], []
     first = FirstLinks(loaded, view, rows, links, pair or []) if links and rows else None
     for chunk in queries(loaded, view, id_ or [], rows, notes, first):
-        results += best_partners(loaded, index, chunk, k=k, by=by, filters=filters, show=shown)
+        found = best_partners(loaded, index, chunk, k=k, by=by, filters=filters, show=shown)
+        results += found
+        if min_weight is not None and not all(result["partners"] for result in found):
+            any_weight = {**filters, "min_weight": None}
+            found = best_partners(loaded, index, chunk, k=1, by=by, filters=any_weight, show=[])
+        largest += found
     print_notes([*(first.notes if first else []), *describe_values(view, notes)])
     missing = []
     if by == "intensity" and notes["rows", "new"]:
@@ -156,11 +168,13 @@ def search(
     score = "similarity" if by == "similarity" else "expected_weight"
     names = loaded.describe()["views"][among]["name"]
     others = [column for column in shown if column != names]  # names have a column already
-    for result in results:
+    for result, best in zip(results, largest, strict=True):
         called = f"{result['name']} ({result['id']})" if "name" in result else result["id"]
-        _print(
-            result, f"{view} {called}: best of {among}", score, others, loaded.links_ is not None
-        )
+        title = f"{view} {called}: best of {among}"
+        if result["partners"]:
+            _print(result, title, score, others, loaded.links_ is not None)
+        else:
+            print(visible(f"{view} {called}: {_why_none(best, among, min_weight)}"))
     if by == "similarity" and any(p[score] > 1 for r in results for p in r["partners"]):
         print(visible(loaded.similarity_.explain()))
 
@@ -172,6 +186,17 @@ def _columns(model: PMvGE, among: str, show: str | None) -> list[str]:
     wanted = [column.strip() for column in show.split(",")] if show else []
     check_columns(model, among, wanted, "--show")
     return wanted
+
+
+def _why_none(best: dict[str, Any], among: str, min_weight: float | None) -> str:
+    """Return why an entity has no partners; ``best`` has the best one of any weight."""
+    if min_weight is None or not best["partners"]:
+        return f"no partner in {among} is left by the filters"
+    weight = best["partners"][0]["expected_weight"]
+    return (
+        f"no partner in {among} has an expected weight of {min_weight:.4g} or more; the largest is "
+        f"{weight:.4g}"
+    )
 
 
 def _print(

@@ -154,6 +154,15 @@ def tune(
     source = project_text(tables.project) if flagged else _read(project or Path("pmvge.toml"))
     text = with_settings(source, settings)
     storage.replace_file(path, lambda partial: partial.write_bytes(text.encode()))
+    if tuned.gain < 0 and not (families or effects):  # their gain is the held-out score
+        print_notes(
+            [
+                "the best gain is below 0: worse than equal similarities of all pairs, so the "
+                "settings have learned nothing that holds for other links (docs/settings.md, "
+                "Symptoms)"
+            ],
+            "warning",
+        )
     if as_json:
         print_json(
             {

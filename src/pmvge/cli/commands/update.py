@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 
 from pmvge.cli.options import AsJson, LinkTables, Model, ProjectFile, Strict, Views
@@ -27,6 +30,10 @@ def update(
     project: ProjectFile = None,
     view: Views = None,
     links: LinkTables = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Replace the model although the update made it worse."),
+    ] = False,
     strict: Strict = False,
     as_json: AsJson = False,
 ) -> None:
@@ -36,14 +43,16 @@ def update(
     and --links. Columns are read as in the fit, and so are the files of --view and --links, unless
     they have options. New entities start from their first links; then follows a sixth of the steps
     of the fit. Without new rows the model stays as it is. The folder is replaced atomically: it
-    holds the old model or the new one.
+    holds the old model or the new one. It stays as it is if the update is clearly worse on the
+    links that were held out before, unless --force is given.
 
     Example: pmvge update model/ pmvge.toml
     """
     from pmvge.cli.projects import load_project
     from pmvge.cli.training import exit_on_interrupt
-    from pmvge.model import PMvGE
-    from pmvge.tables import as_in_training, read_tables
+    from pmvge.likelihoods import advise_families
+    from pmvge.model import PMvGE, find_regressions
+    from pmvge.tables import as_in_training, read_tables, weight_notes
 
     console = Console(quiet=as_json, highlight=False)
     loaded = PMvGE.load(model)
@@ -65,11 +74,23 @@ def update(
         if as_json:
             print_json({"model": str(model), "updated": False, "changes": counts})
         return
+    print_notes(advise_families(tables.graph, loaded.family_))
+    balanced = loaded.pair_weights is not None
+    print_notes(weight_notes(tables.project, tables.graph, balanced=balanced), "warning")
     started = time.perf_counter()
     before = (model / "model.json").read_bytes()
     with exit_on_interrupt(lambda: _describe_model(model, before)):
+        former = copy.copy(loaded)  # an update replaces what a model has learned as a whole
         loaded.update(tables.graph)
         loaded.label(tables.labels, columns=tables.columns, names=tables.names)
+        worse = find_regressions(former, loaded)
+        if worse and not force:
+            raise InputError(
+                f"{model}: the model is unchanged, because the update made it worse: "
+                f"{'; '.join(worse)}. Check the warnings and the new rows; --force replaces the "
+                "model anyway"
+            )
+        print_notes((f"the update made the model worse: {text}" for text in worse), "warning")
         loaded.save(model)
     seconds = time.perf_counter() - started
     results = loaded.evaluate()
