@@ -160,7 +160,9 @@ def _lastfm() -> tuple[MultiViewGraph, Any]:
 def lastfm(settings: Settings, split: int) -> Scores:
     """Return AUC and AP of MAGNN's validation part, or of its test part for splits below 100."""
     graph, parts = _lastfm()
-    data = magnn_split(graph, parts, "validation" if split >= 100 else "test", 0)
+    data = magnn_split(
+        graph, parts, "validation" if split >= 100 else "test", 0, ("user", "artist")
+    )
     model = fit(data.train, settings, split)
     a, b = data.pair
     query, candidate = model.vectors(a, among=b), model.vectors(b, among=a, side="candidate")

@@ -17,8 +17,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from output import write
+from plotly import graph_objects
 
 from pmvge.tables import read_tables, sketch_project
+
+GOAL = 5.0  # times pandas
 
 
 def main() -> None:
@@ -29,18 +33,25 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write(folder, given.rows, given.words)
+        write_tables(folder, given.rows, given.words)
         pandas = seconds(lambda: pd.read_csv(folder / "papers.csv"), given.repeats)
         init = seconds(lambda: sketch_project(folder), given.repeats)
         project = sketch_project(folder).project
         read = seconds(lambda: read_tables(project), given.repeats)
     print(f"{given.rows:,} rows, {given.words + 2:,} columns; CPU seconds, best of {given.repeats}")
     print(f"pandas.read_csv  {pandas:6.2f}")
+    results = {"rows": given.rows, "columns": given.words + 2, "pandas_seconds": pandas}
     for what, used in (("init", init), ("read_tables", read)):
         print(f"{what:<15}  {used:6.2f}  {used / pandas:4.1f} times pandas")
+        results[what] = {"seconds": used, "ratio": used / pandas, "goal": GOAL}
+    figure = graph_objects.Figure()
+    figure.add_bar(x=["init", "read_tables"], y=[init / pandas, read / pandas])
+    figure.add_hline(y=GOAL, line_dash="dot")
+    figure.update_layout(title="CPU seconds over those of pandas.read_csv")
+    write("wide", results, figure)
 
 
-def write(folder: Path, rows: int, words: int) -> None:
+def write_tables(folder: Path, rows: int, words: int) -> None:
     """Write papers with words and a class, and citations."""
     rng = np.random.default_rng(0)
     X = (rng.random((rows, words)) < 0.0085).astype(int)
