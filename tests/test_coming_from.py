@@ -1,4 +1,7 @@
-"""The code on the page for users of other libraries runs: theirs, where installed, and ours."""
+"""The code on the page for users of other libraries runs: theirs, where installed, and ours.
+
+`make` installs all libraries but mmvec; without a C compiler LightFM is missing.
+"""
 
 from __future__ import annotations
 
@@ -92,3 +95,6 @@ def test_microbes() -> None:
     related = (others - others.mean(0)).T @ (one - one.mean(0))[:, names["common"]]
     best = [int(name[1:]) for name in names["best"][0]]
     assert related[best].mean() > related.mean()
+    # The metabolites of a sample are found from its microbes.
+    found = [int(name[1:]) for name in names["metabolites"][0]]
+    assert others[0, found].mean() > 2 * others[0].mean()

@@ -50,14 +50,47 @@ def test_movielens_in_the_readme(row, method):
     assert is_part(found, rows_of(DOCS / "results.md", "## movielens")[method])
 
 
+def test_als_on_the_page_for_users_of_other_libraries():
+    text = (DOCS / "coming-from.md").read_text().partition("**Speed and quality.**")[2]
+    scores = rows_of(DOCS / "results.md", "## movielens")
+    methods = ("ALS", "PMvGE (both)", "PMvGE (defaults)")
+    wanted = [scores[method][1] for method in methods]  # nDCG, after AUC
+    assert re.findall(r"\b\d+\.\d\b", text.partition("\n## ")[0]) == wanted
+
+
 @pytest.mark.parametrize(
     ("row", "method"),
-    [("features and effects", "PMvGE (both)"), ("effects only", "PMvGE (effects only)")],
+    [
+        ("features and effects", "PMvGE (both)"),
+        ("effects only", "PMvGE (effects only)"),
+        ("defaults, without tuning", "PMvGE (defaults)"),
+        ("popularity list", "popularity"),
+    ],
 )
 def test_first_links_in_the_guide(row, method):
     found = rows_of(DOCS / "guides" / "cold-start.md", "How much do first links help?")[row]
     percent = [f"{100 * float(number):.1f}" for number in found]
     assert is_part(percent, rows_of(DOCS / "results.md", "## movielens")[method])
+
+
+def test_features_alone_against_popularity_in_the_guide():
+    text = " ".join((DOCS / "guides" / "cold-start.md").read_text().split())
+    section = (DOCS / "results.md").read_text().partition("PMvGE (both) minus others")[2]
+    row = next(line for line in section.splitlines() if line.startswith("| popularity"))
+    unseen = row.split("|")[4]  # without links, in percentage points
+    mean, low, high = (
+        f"{float(n) / 100:+.3f}".replace("0.", ".") for n in re.findall(r"[-+][\d.]+", unseen)
+    )
+    assert f"is {mean}, with a 95 % interval from {low} to {high}" in text
+
+
+def test_share_of_matrix_products():
+    profile = json.loads((RESULTS / "step_profile.json").read_text())
+    shares = [f"{100 * row['matrix products']:.0f}" for row in profile.values()]
+    steps = json.loads((RESULTS / "step.json").read_text())["results"]
+    large = sorted(f"{100 / row['ratio']:.0f}" for row in steps if row["what"] == "step")
+    answer = f"[{' to '.join(shares)} % of a default step, {' to '.join(large)} % with larger"
+    assert answer in (DOCS / "performance.md").read_text()
 
 
 def test_recommenders_with_defaults():
@@ -74,12 +107,15 @@ def test_recommenders_with_defaults():
 @pytest.mark.parametrize("truth", ["linear", "non-linear"])
 def test_time_to_quality(problem, truth):
     stored = json.loads((RESULTS / "time_to_quality.json").read_text())["results"]
-    row = stored[f"{problem}, {truth}"]["row"]
+    row, curves = (stored[f"{problem}, {truth}"][key] for key in ("row", "curves"))
     auc = [row["auc"], row["lightfm_auc"], row["towers_auc"]]
     seconds = [row["seconds"], row["lightfm_seconds"], row["towers_seconds"]]
     pairs = list(zip(auc, seconds, strict=True))
+    losses = [curve for name, curve in curves.items() if name.startswith("LightFM")]
+    best = max((point["auc"], point["seconds"]) for curve in losses for point in curve)
     readme = rows_of(ROOT / "README.md", "## How good is it?")[f"{problem} signal, {truth}"]
-    assert readme == [s for a, t in pairs for s in (f"{a:.3f}".lstrip("0"), f"{t:.1f}")]
+    shown = [pairs[0], best, pairs[2]]
+    assert readme == [s for a, t in shown for s in (f"{a:.3f}".lstrip("0"), f"{t:.1f}")]
     page = rows_of(DOCS / "performance.md", "## Time to quality")[f"{problem}, {truth}"]
     assert is_part([s for a, t in pairs for s in (f"{a:.4f}".lstrip("0"), f"{t:.1f}")], page)
 
@@ -106,3 +142,14 @@ def test_families_with_the_exact_objective():
         exact = [v for key, v in stored["exact"].items() if key.startswith(family)]
         values = [*exact, stored["batches of 512"][f"{family}, 0.3"]]
         assert found[family] == [f"{value:.1f}" for value in values]
+
+
+def test_wide_tables():
+    stored = json.loads((RESULTS / "wide.json").read_text())["results"]
+    found = rows_of(DOCS / "performance.md", "## Tables with thousands of columns")
+    names = {
+        "init": "`pmvge init` (`sketch_project`)",
+        "read_tables": "`read_tables`, into a graph",
+    }
+    for kind, name in names.items():
+        assert found[name] == [f"{stored[kind]['ratio']:.1f}"]

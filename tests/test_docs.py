@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import os
 import re
 import runpy
@@ -44,6 +45,14 @@ def test_the_readme_example_runs(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "History:" in done.stdout
+
+
+def test_the_home_page_has_the_example_and_the_picture_of_the_readme():
+    readme, home = (ROOT / "README.md").read_text(), (DOCS / "index.md").read_text()
+    (code,) = re.findall(r"```python\n.*?```", readme, flags=re.DOTALL)
+    assert code in home
+    assert "docs/images/explorer.png" in readme
+    assert home.index("images/explorer.png") < home.index(code) < home.index("\n## ")
 
 
 def test_every_test_on_the_paper_page_exists():
@@ -224,6 +233,15 @@ def script(page: Path) -> str:
     return "\n".join(lines)
 
 
+# The picture of a gallery page is drawn from the names that its code defines.
+DRAW = """
+import sys as _sys
+_sys.path.insert(0, {folder!r})
+from gallery_pictures import PICTURES as _pictures
+_pictures[{name!r}][0](globals())
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem
@@ -231,7 +249,10 @@ def script(page: Path) -> str:
 def test_the_code_of_the_pages_runs(page, tmp_path, tools):
     if page.parent.name == "gallery":
         need_data(page.stem)
-    (tmp_path / "page.py").write_text(script(page))
+    code = script(page)
+    if page.parent.name == "gallery":
+        code += DRAW.format(folder=str(DOCS / "site"), name=page.stem)
+    (tmp_path / "page.py").write_text(code)
     here = tmp_path / "here"
     here.mkdir()
     path = os.pathsep.join([str(tools), str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -246,6 +267,8 @@ def test_the_code_of_the_pages_runs(page, tmp_path, tools):
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     if page.parent.name == "gallery":
         check_output(page.read_text(), done.stdout)
+    if page.stem == "quickstart":
+        check_shortened_output(page.read_text(), done.stdout + done.stderr)
 
 
 def need_data(name: str) -> None:
@@ -258,25 +281,85 @@ def need_data(name: str) -> None:
 
 
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+OUTPUT = re.compile(
+    r"(?P<mark>^<!-- fitted: [^>]+ -->\n)?^```text\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE
+)
 
 
 def check_output(page: str, printed: str) -> None:
-    """Check that a page shows what its code prints, up to the rounding of another processor.
+    """Check that a page shows what its code prints.
 
-    Most lines have the same words, and numbers in these lines are close.
+    Blocks with the mark "fitted" depend on the fit, which another processor rounds in another way:
+    most of their lines have the same words, and numbers in these lines are close.
     """
-    shown = "".join(re.findall(r"^```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE))
-    lines = shown.splitlines()
-    found = printed.splitlines()[-len(lines) :]
-    pairs = list(zip(lines, found, strict=True))
-    same = [(a, b) for a, b in pairs if NUMBER.sub("#", a).split() == NUMBER.sub("#", b).split()]
-    assert len(same) >= 0.7 * len(lines), found
-    for one, other in same:
-        numbers, wanted = (
-            [float(text.replace(",", "")) for text in NUMBER.findall(line)] for line in (other, one)
-        )
-        # Ranks of hundreds can move a little, scores between 0 and 1 by some hundredths.
-        assert numbers == pytest.approx(wanted, rel=0.3, abs=0.06), (one, other)
+    shown = [
+        (line, block["mark"] is not None)
+        for block in OUTPUT.finditer(page)
+        for line in block["text"].splitlines()
+    ]
+    found = printed.splitlines()[-len(shown) :]
+    pairs = [(line, other) for (line, fitted), other in zip(shown, found, strict=True) if fitted]
+    for (line, fitted), other in zip(shown, found, strict=True):
+        assert fitted or line == other
+    same = [(a, b) for a, b in pairs if words(a) == words(b)]
+    assert len(same) >= 0.7 * len(pairs), found
+    for line, other in same:
+        assert numbers_are_close(line, other), (line, other)
+
+
+def check_shortened_output(page: str, printed: str) -> None:
+    """Check that the lines that a page shows are among those that its code prints.
+
+    Most are, with numbers that are close: a fit differs a little on another processor.
+    """
+    shown = [line for block in OUTPUT.finditer(page) for line in block["text"].splitlines() if line]
+    lines = printed.splitlines()
+    missing = [
+        line
+        for line in shown
+        if not any(words(line) == words(o) and numbers_are_close(line, o) for o in lines)
+    ]
+    assert len(missing) <= 0.2 * len(shown), missing
+
+
+def words(line: str) -> list[str]:
+    """Return the words of a line, with # for every number."""
+    return NUMBER.sub("#", line).split()
+
+
+def numbers_are_close(line: str, other: str) -> bool:
+    """Return whether two lines with the same words have similar numbers."""
+    pairs = zip(NUMBER.findall(line), NUMBER.findall(other), strict=True)
+    # Ranks of hundreds can move a little, scores by some hundredths.
+    return all(
+        float(number.replace(",", ""))
+        == pytest.approx(float(wanted.replace(",", "")), rel=0 if "." in wanted else 0.3, abs=0.06)
+        for wanted, number in pairs
+    )
+
+
+def test_only_fitted_output_may_differ():
+    block = "```text\nlikes: Babe\nAUC 0.75\nrank 9\nusers 3\n```\n"
+    fitted = f"<!-- fitted: may differ -->\n{block}"
+    for printed in (
+        "likes: Babe\nAUC 0.76\nrank 9\nusers 3",
+        "likes: Fargo\nAUC 0.75\nrank 9\nusers 3",
+    ):
+        check_output(fitted, printed)
+        with pytest.raises(AssertionError):
+            check_output(block, printed)
+    with pytest.raises(AssertionError):
+        check_output(fitted, "likes: Babe\nAUC 0.95\nrank 9\nusers 3")
+    with pytest.raises(AssertionError):
+        check_output(fitted, "likes: Fargo\nloss 0.75\nrank 9\nusers 3")
+
+
+def test_shortened_output_is_part_of_the_output():
+    page = "```text\nAUC 0.75\nusers 3\n```\n"
+    check_shortened_output(page, "note\nAUC 0.76\nmore\nusers 3")
+    for printed in ("AUC 0.76", "AUC 0.95\nusers 3", "loss 0.75\nusers 3"):
+        with pytest.raises(AssertionError):
+            check_shortened_output(page, printed)
 
 
 # -- the pages are complete ---------------------------------------------------------------------
@@ -326,8 +409,8 @@ def test_the_page_of_settings_has_the_defaults():
 INTERNAL = {
     "pmvge.baselines": ["leading_axes"],
     "pmvge.tables": [
-        "Notes", "check_saved_tables", "describe_values", "fold_columns", "link_pairs", "pair_of",
-        "parse_toml", "project_text", "read_labels",
+        "JoinSummary", "Notes", "check_saved_tables", "describe_values", "fold_columns",
+        "link_pairs", "pair_of", "parse_toml", "project_text", "read_labels",
         "saved_id",
     ],
 }  # fmt: skip
@@ -338,6 +421,22 @@ def test_the_reference_has_every_public_name():
     for module in (pmvge, pmvge.tables, pmvge.baselines):
         for name in {*module.__all__}.difference(INTERNAL.get(module.__name__, [])):
             assert f"{module.__name__}.{name}" in entries, name
+
+
+def test_the_reference_lists_every_method_of_the_estimator_once():
+    text = (DOCS / "api.md").read_text().partition("::: pmvge.PMvGE\n")[2].partition(":::")[0]
+    listed = re.findall(r"^ +- (\w+)$", text, re.MULTILINE)
+    assert listed[0] == "fit"
+    assert sorted(listed) == sorted(public_methods(PMvGE))
+
+
+def public_methods(class_: type) -> set[str]:
+    """Return the public methods of a class that this package defines, with those of its mixins."""
+    return {
+        name
+        for name, value in inspect.getmembers(class_, inspect.isroutine)
+        if not name.startswith("_") and str(value.__module__).startswith("pmvge.")
+    }
 
 
 def test_the_gallery_has_a_page_for_every_script():

@@ -123,7 +123,7 @@ def overfits(checks: list[float]) -> bool:
 # -- all views ----------------------------------------------------------------------------------
 
 
-@row("best validation at the last step")
+@row("validation still rising at the last step, or when the rate began to decay")
 @pytest.mark.slow
 def test_more_steps() -> None:
     settings = {"similarity": "inner", "n_components": 16}

@@ -1,7 +1,8 @@
 """Run the pages of the gallery, and write their outputs and pictures.
 
 `python docs/site/gallery.py` runs all pages, `python docs/site/gallery.py papers` one of them. The
-output of each Python block replaces the text block below it. The picture is
+output of each Python block replaces the text block below it; if it depends on the fit, write
+`<!-- fitted: ... -->` above it, so that the tests allow small differences. The picture is
 docs/images/gallery-NAME.svg or .png, drawn by kaleido, which needs Chrome or Chromium. Data are
 read from $PMVGE_DATA, or downloaded before with `pmvge datasets download`.
 """
@@ -22,7 +23,10 @@ from gallery_pictures import PICTURES
 from pmvge.examples import write_example
 
 DOCS = Path(__file__).parents[1]
-PYTHON = re.compile(r"^```python\n(.*?)^```\n(\n```text\n.*?^```\n)?", re.DOTALL | re.MULTILINE)
+MARK = r"(<!-- fitted: [^>]+ -->\n)?"
+PYTHON = re.compile(
+    rf"^```python\n(.*?)^```\n(?:\n{MARK}```text\n.*?^```\n)?", re.DOTALL | re.MULTILINE
+)
 
 
 def run(name: str) -> None:
@@ -34,7 +38,8 @@ def run(name: str) -> None:
         printed = io.StringIO()
         with redirect_stdout(printed):
             exec(compile(block[1], str(page), "exec"), names)
-        output = f"\n```text\n{printed.getvalue()}```\n" if printed.getvalue() else ""
+        mark, text = block[2] or "", printed.getvalue()
+        output = f"\n{mark}```text\n{text}```\n" if text else ""
         return f"```python\n{block[1]}```\n{output}"
 
     home = Path.cwd()

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
+from sklearn.manifold import TSNE
+from sklearn.preprocessing import normalize
 
-from pmvge.maps import layout
 from pmvge.pages.palette import GREY, HUES
 
 Names = dict[str, Any]
@@ -19,6 +20,12 @@ STYLE = {
     "font": {"family": "DejaVu Sans, Arial, sans-serif", "size": 13},
 }
 NO_AXIS = {"visible": False}
+NO_LINES = {"showticklabels": False, "showgrid": False, "zeroline": False}
+
+
+def flat(vectors: Any) -> Any:
+    """Return coordinates (n, 2) of vectors, by t-SNE of their directions."""
+    return TSNE(random_state=0).fit_transform(normalize(vectors))
 
 
 def points(xy: Any, name: str, color: str, **marker: Any) -> go.Scatter:
@@ -27,12 +34,17 @@ def points(xy: Any, name: str, color: str, **marker: Any) -> go.Scatter:
     return go.Scatter(x=xy[:, 0], y=xy[:, 1], mode="markers", name=name, marker=style)
 
 
+def legend_entry(name: str, color: str, **marker: Any) -> go.Scatter:
+    """Return a trace without points, for the legend: its markers are those of its points."""
+    return points(np.array([[None, None]]), name, color, size=10, opacity=1, **marker)
+
+
 def recommender(names: Names) -> go.Figure:
     """Draw the films with at least 30 likes by their vectors, coloured by genre."""
     model, tables = names["model"], names["tables"]
     degree = np.asarray(names["graph"].links["users", "films"].matrix().sum(axis=0)).ravel()
     shown = np.flatnonzero(degree >= 30)
-    xy = layout({"films": model.embeddings_["films"][shown]})["films"]
+    xy = flat(model.embeddings_["films"][shown])
     columns = tables.columns["films"]
     genres = [str(cell).split("|") for cell in np.asarray(columns["genres"])[shown]]
     rarest = ("Animation", "Horror", "Sci-Fi", "War", "Romance", "Thriller", "Comedy", "Drama")
@@ -59,12 +71,13 @@ def drug_target(names: Names) -> go.Figure:
     expected, truth = names["expected"], names["truth"]
     rows, columns = np.argsort(expected.sum(1)), np.argsort(-expected.sum(0))
     ordered = np.log10(expected[np.ix_(rows, columns)])
+    title = {"text": "log10 of the expected weight", "side": "right"}
     figure = go.Figure(
         go.Heatmap(
             z=ordered,
             colorscale="Blues",
             zmin=np.quantile(ordered, 0.2),
-            colorbar={"title": "log10 of the<br>expected weight", "thickness": 12},
+            colorbar={"title": title, "thickness": 12, "dtick": 1},
         )
     )
     y, x = np.nonzero(truth[np.ix_(rows, columns)])
@@ -72,13 +85,16 @@ def drug_target(names: Names) -> go.Figure:
     figure.add_trace(go.Scatter(x=x, y=y, mode="markers", marker=dots, showlegend=False))
     return figure.update_layout(
         **{**STYLE, "margin": {"t": 20, "b": 50, "l": 50, "r": 20}},
-        xaxis={"title": "147 new kinases", "showticklabels": False, "showgrid": False},
-        yaxis={"title": "22 new drugs", "showticklabels": False, "showgrid": False},
+        xaxis={**NO_LINES, "title": f"{len(columns)} new kinases", "range": [-1, len(columns)]},
+        yaxis={**NO_LINES, "title": f"{len(rows)} new drugs", "range": [-0.5, len(rows) - 0.5]},
     )
 
 
 def image_tag(names: Names) -> go.Figure:
-    """Draw the ten new images with the largest expected weights for some tags."""
+    """Draw the ten new images with the largest expected weights for some tags.
+
+    Raise ValueError if a tag does not fit: the caption says that all do.
+    """
     tags, new, truth = names["tags"], names["new"], names["truth"]
     chosen, k, cell = (
         ("two loops", "has a loop", "straight lines", "open to the left", "even"),
@@ -94,14 +110,7 @@ def image_tag(names: Names) -> go.Figure:
             top, left = row * cell, place * cell
             sheet[top : top + 8, left : left + 8] = new["pixels"][image].reshape(8, 8)
             if not truth[image, column]:
-                figure.add_shape(
-                    type="rect",
-                    x0=left - 0.6,
-                    x1=left + 7.6,
-                    y0=top - 0.6,
-                    y1=top + 7.6,
-                    line={"color": HUES[1], "width": 3},
-                )
+                raise ValueError(f"{tag}: an image does not fit: change the caption of the page")
         figure.add_annotation(
             x=-1.5,
             y=row * cell + 3.5,
@@ -122,24 +131,21 @@ def image_tag(names: Names) -> go.Figure:
 def papers(names: Names) -> go.Figure:
     """Draw known papers as dots and new ones as diamonds, coloured by field."""
     model, field, new = names["model"], names["field"], names["new"]
-    Y = {"known": model.embeddings_["papers"], "new": model.embed("papers", names["X"])}
-    xy = layout(Y)
+    Y = [model.embeddings_["papers"], model.embed("papers", names["X"])]
+    xy, n = flat(np.vstack(Y)), len(Y[0])
     known = np.array([field[paper] for paper in model.ids_["papers"]])
     later = np.array([new[paper]["label"] for paper in names["ids"]])
+    dot, diamond = {"size": 5, "opacity": 0.6}, {"size": 8, "symbol": "diamond", "opacity": 1}
+    diamond["line"] = {"width": 0.7, "color": "white"}
     figure = go.Figure()
     for number, (label, _) in enumerate(Counter(known).most_common()):
         title, color = label.replace("_", " ").lower(), HUES[number]
-        figure.add_trace(points(xy["known"][known == label], title, color, size=4, opacity=0.5))
-        figure.add_trace(
-            points(
-                xy["new"][later == label],
-                title,
-                color,
-                size=7,
-                symbol="diamond",
-                line={"width": 0.7, "color": "white"},
-            ).update(showlegend=False)
-        )
+        figure.add_trace(points(xy[:n][known == label], title, color, **dot))
+        figure.add_trace(points(xy[n:][later == label], title, color, **diamond))
+        figure.add_trace(legend_entry(title, color, symbol="square"))
+    figure.update_traces(showlegend=False, selector=lambda trace: trace.x[0] is not None)
+    figure.add_trace(legend_entry("known paper", GREY))
+    figure.add_trace(legend_entry("new paper", GREY, symbol="diamond"))
     return figure.update_layout(**STYLE, xaxis=NO_AXIS, yaxis=NO_AXIS)
 
 

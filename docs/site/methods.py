@@ -43,8 +43,7 @@ method for one or two views accepts only graphs with that number of views. A met
 links only and accepts any graph. A view without features becomes one-hot vectors. Vectors always
 have `n_components` columns; columns that a method does not use are 0. Formulas leave out biases.
 Methods for plain graphs call entities nodes, as their papers do.
-Some methods need cca-zoo, gensim or torch-geometric: run `pip install '.[baselines]'` in a copy of
-the repository.
+Some methods need cca-zoo, gensim or torch-geometric: `pip install 'pmvge[baselines]'`.
 
 On the command line, `pmvge methods` lists the methods and `pmvge methods LINE` describes one.
 
@@ -124,7 +123,8 @@ def _costs() -> list[str]:
         "\n## Time and memory\n\n",
         f"One fit of {results['data']} (2,708 papers, 1,433 words) with default parameters on "
         f"{measured['versions']['threads']} cores. For methods with two or more views the papers "
-        "are split into two views at random. Memory is the peak minus that of the loaded data "
+        "are split into two views at random. PMvGE has the defaults of 0.1, before its new ones. "
+        "Memory is the peak minus that of the loaded data "
         f"(`benchmarks/methods.py`; {runs}).\n\n",
         "| method | seconds | memory, MB |\n",
         "| --- | --: | --: |\n",
