@@ -17,9 +17,9 @@ import numpy as np
 from output import RESULTS
 
 from pmvge.experiments import load_recipe
-from pmvge.experiments.recommender import Recommendation
-from pmvge.experiments.recommender_methods import make_recommender
-from pmvge.experiments.recommender_metrics import evaluate
+from pmvge.experiments.recommender.experiment import Recommendation
+from pmvge.experiments.recommender.methods import make_recommender
+from pmvge.experiments.recommender.metrics import evaluate
 
 SPLITS = (100, 101)
 FAMILIES = ("poisson", "bernoulli", "logistic")

@@ -23,7 +23,7 @@ from torch.nn import functional
 from pmvge.baselines import DeepWalk
 from pmvge.baselines.graph_network import geometric
 from pmvge.evaluation import evaluate_links
-from pmvge.experiments.two_towers import CosineAdam, LinkDraws, Tower, train_towers
+from pmvge.experiments.recommender.two_towers import CosineAdam, LinkDraws, Tower, train_towers
 from pmvge.graph import hold_out_links
 
 Vectors = tuple[NDArray[Any], NDArray[Any]]
@@ -118,7 +118,7 @@ def _not_linked(W: sparse.coo_array, rng: np.random.Generator) -> tuple[Any, Any
 def two_towers(
     problem: ColdStart, seed: int, *, rate: float, decay: float, steps: list[int]
 ) -> Curve:
-    """Train the two towers of ``pmvge.experiments.two_towers``, on features only.
+    """Train the two towers of ``pmvge.experiments.recommender.two_towers``, on features only.
 
     Every length of training is a separate run with a cosine schedule.
     """

@@ -27,7 +27,7 @@ from pmvge.evaluation import (
     link_auc,
     ndcg_by_query,
 )
-from pmvge.experiments.recommender_splits import hold_out_candidates, hold_out_warm, magnn_split
+from pmvge.experiments.recommender.splits import hold_out_candidates, hold_out_warm, magnn_split
 from pmvge.tables import read_tables
 
 Scores = dict[str, float]

@@ -22,7 +22,7 @@ from pmvge.experiments import (
     run,
     write_experiment_reports,
 )
-from pmvge.experiments.citation import VIEW, Citation
+from pmvge.experiments.paper.citation import VIEW, Citation
 from pmvge.experiments.recipe import parse
 from pmvge.graph import hold_out_links
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pmvge.errors import InputError
-from pmvge.experiments.animals import load_animals
+from pmvge.experiments.paper.animals import load_animals
 
 HOW = {
     "glove": ("glove/glove.6B.300d.txt", "glove.6B.zip from https://nlp.stanford.edu/projects/glove/"),

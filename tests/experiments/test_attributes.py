@@ -9,10 +9,11 @@ from sklearn.metrics import average_precision_score
 
 from pmvge.datasets import load_attributes
 from pmvge.errors import InputError, PmvgeError
-from pmvge.experiments import Job, Recipe, attributes, load_recipe
-from pmvge.experiments.animals import load_animals, simulate_images
-from pmvge.experiments.attribute_tables import Case
-from pmvge.experiments.attributes import AttributeRanking, average_precisions
+from pmvge.experiments import Job, Recipe, load_recipe
+from pmvge.experiments.paper import attributes
+from pmvge.experiments.paper.animals import load_animals, simulate_images
+from pmvge.experiments.paper.attribute_tables import Case
+from pmvge.experiments.paper.attributes import AttributeRanking, average_precisions
 from pmvge.experiments.recipe import Entry
 
 C, Q, EACH = 5, 7, 12  # classes, attributes, images per class

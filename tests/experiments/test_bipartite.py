@@ -7,9 +7,10 @@ import pytest
 
 from pmvge.datasets import Bipartite, load_bipartite
 from pmvge.errors import InputError, ParameterError
-from pmvge.experiments import Job, bipartite
-from pmvge.experiments.bipartite import PROBLEMS, BipartiteLinks, split
-from pmvge.experiments.bipartite_methods import Problem, _laplacian, _nearest, make_predictor
+from pmvge.experiments import Job
+from pmvge.experiments.bipartite import experiment as bipartite
+from pmvge.experiments.bipartite.experiment import PROBLEMS, BipartiteLinks, split
+from pmvge.experiments.bipartite.methods import Problem, _laplacian, _nearest, make_predictor
 from pmvge.experiments.recipe import parse
 
 RECIPE = """

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from pmvge.errors import InputError
-from pmvge.experiments import bipartite_forest
-from pmvge.experiments.bipartite import BipartiteLinks
-from pmvge.experiments.bipartite_forest import INTERPRETER, WORKER, check_interpreter
-from pmvge.experiments.bipartite_methods import Problem, make_predictor
+from pmvge.experiments.bipartite import forest
+from pmvge.experiments.bipartite.experiment import BipartiteLinks
+from pmvge.experiments.bipartite.forest import INTERPRETER, WORKER, check_interpreter
+from pmvge.experiments.bipartite.methods import Problem, make_predictor
 from pmvge.experiments.recipe import parse
 
 RECIPE = """
@@ -145,7 +145,7 @@ def test_methods_that_need_nothing_are_always_available(fake):
 def test_the_worker_imports_nothing_from_the_package():
     code = f"import runpy, sys; runpy.run_path({str(WORKER)!r}); assert 'pmvge' not in sys.modules"
     subprocess.run([sys.executable, "-I", "-c", code], check=True)
-    assert WORKER.parent == Path(bipartite_forest.__file__).parent
+    assert WORKER.parent == Path(forest.__file__).parent
 
 
 @pytest.mark.skipif(not os.environ.get(INTERPRETER), reason=f"{INTERPRETER} is not set")

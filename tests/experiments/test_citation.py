@@ -21,15 +21,15 @@ from pmvge.experiments import (
     SIMULATED,
     ExperimentReport,
     Job,
-    citation,
     missing_jobs,
     run,
     to_markdown,
     write_experiment_reports,
     write_results,
 )
-from pmvge.experiments.citation import VIEW, Citation, scaled
 from pmvge.experiments.comparison import spread
+from pmvge.experiments.paper import citation
+from pmvge.experiments.paper.citation import VIEW, Citation, scaled
 from pmvge.experiments.recipe import parse
 from pmvge.experiments.runs import _thread_limits, read_results
 from pmvge.graph import MultiViewGraph, multi_step_weights

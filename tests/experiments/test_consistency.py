@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 from pmvge.experiments import Job
 from pmvge.experiments import recipe as recipes
-from pmvge.experiments.consistency import (
+from pmvge.experiments.paper.consistency import (
     COLUMNS,
     DESIGNS,
     Consistency,
@@ -20,7 +20,7 @@ from pmvge.experiments.consistency import (
     draw,
     expected_term,
 )
-from pmvge.experiments.consistency_tables import slope_of
+from pmvge.experiments.paper.consistency_tables import slope_of
 from pmvge.simulation import simulate
 
 TWO, THREE = DESIGNS

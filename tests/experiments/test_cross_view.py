@@ -10,14 +10,14 @@ from scipy import sparse
 from pmvge.datasets import load_digits
 from pmvge.errors import ParameterError
 from pmvge.experiments import Job
-from pmvge.experiments.cross_view import (
+from pmvge.experiments.cross_view.experiment import (
     PAIRS,
     CrossViewRetrieval,
     Row,
     evaluate,
     training_graph,
 )
-from pmvge.experiments.cross_view_methods import (
+from pmvge.experiments.cross_view.methods import (
     between_connected,
     dense_features,
     make_ranker,

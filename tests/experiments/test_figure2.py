@@ -12,7 +12,7 @@ import pytest
 from pmvge.errors import ParameterError
 from pmvge.experiments import Job
 from pmvge.experiments import recipe as recipes
-from pmvge.experiments.figure2 import Figure2, similarity
+from pmvge.experiments.paper.figure2 import Figure2, similarity
 
 SMALL = {
     "n_nodes": 250,

@@ -13,13 +13,13 @@ import pytest
 from pmvge.errors import InputError
 from pmvge.experiments import Job
 from pmvge.experiments import recipe as recipes
-from pmvge.experiments import weights as weights_module
-from pmvge.experiments.figure2 import unit
-from pmvge.experiments.hierarchy import Hierarchy
-from pmvge.experiments.indefinite import Indefinite
-from pmvge.experiments.outliers import PAIR, Outliers
-from pmvge.experiments.poisson_factors import LogInner, poisson_factors
-from pmvge.experiments.weights import HeldOutWeights, expected_held_out
+from pmvge.experiments.kinds import weights as weights_module
+from pmvge.experiments.kinds.hierarchy import Hierarchy
+from pmvge.experiments.kinds.indefinite import Indefinite
+from pmvge.experiments.kinds.outliers import PAIR, Outliers
+from pmvge.experiments.kinds.poisson_factors import LogInner, poisson_factors
+from pmvge.experiments.kinds.weights import HeldOutWeights, expected_held_out
+from pmvge.experiments.paper.figure2 import unit
 from pmvge.graph import MultiViewGraph
 from pmvge.likelihoods import build_family
 

@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import rankdata
 
 from pmvge.experiments import Job, Recipe, load_recipe
-from pmvge.experiments.animals import Animals
-from pmvge.experiments.locality import Locality, rank_correlation
+from pmvge.experiments.paper.animals import Animals
+from pmvge.experiments.paper.locality import Locality, rank_correlation
 from pmvge.experiments.recipe import Entry
 
 PAPER = {"image": [0.722, 0.058], "attribute": [0.811, 0.082]}

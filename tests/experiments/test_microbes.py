@@ -8,8 +8,8 @@ import torch
 
 from pmvge.errors import ParameterError
 from pmvge.experiments import Job
-from pmvge.experiments.microbes import MicrobesMetabolites, evaluate
-from pmvge.experiments.microbes_methods import (
+from pmvge.experiments.microbes.experiment import MicrobesMetabolites, evaluate
+from pmvge.experiments.microbes.methods import (
     Multinomial,
     Problem,
     centred_log,

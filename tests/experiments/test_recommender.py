@@ -10,11 +10,12 @@ import pytest
 from pmvge.datasets import LinkSplit
 from pmvge.errors import ParameterError
 from pmvge.evaluation import evaluate_links, ndcg_by_query
-from pmvge.experiments import Job, missing_jobs, recommender, run, write_results
+from pmvge.experiments import Job, missing_jobs, run, write_results
 from pmvge.experiments.recipe import parse
-from pmvge.experiments.recommender import Recommendation
-from pmvge.experiments.recommender_methods import make_recommender
-from pmvge.experiments.recommender_metrics import evaluate, evaluate_refit
+from pmvge.experiments.recommender import experiment as recommender
+from pmvge.experiments.recommender.experiment import Recommendation
+from pmvge.experiments.recommender.methods import make_recommender
+from pmvge.experiments.recommender.metrics import evaluate, evaluate_refit
 from pmvge.experiments.runs import read_results
 from pmvge.graph import MultiViewGraph
 

@@ -5,8 +5,8 @@ import pytest
 from scipy import sparse
 
 from pmvge.errors import InputError, ParameterError
-from pmvge.experiments import recommender_methods as methods
-from pmvge.experiments.identity_rows import IdentityRows
+from pmvge.experiments.recommender import methods
+from pmvge.experiments.recommender.identity_rows import IdentityRows
 from pmvge.graph import MultiViewGraph
 
 PAIR = ("user", "film")
@@ -133,6 +133,25 @@ def test_columns_of_lightfm() -> None:
     assert (new[:, :30] == 0).all()
     assert np.allclose(new[:, 30:], known[:4, 30:] * (2 + X_USER[:4, 1:]) / (1 + X_USER[:4, 1:]))
     assert IdentityRows(None, 3).known().toarray().tolist() == np.eye(3).tolist()
+
+
+def test_lightfm_takes_further_links_as_columns() -> None:
+    pytest.importorskip("lightfm")
+    genre = (np.random.default_rng(1).random((3, 20)) < 0.5) * 1.0
+    friends = ([0, 1], [1, 2], [1.0, 1.0])
+    graph = MultiViewGraph(
+        {"user": X_USER, "film": 20, "genre": 3},
+        {PAIR: W, ("genre", "film"): genre, ("user", "user"): friends},
+    )
+    settings = {"no_components": 3, "epochs": 1, "further": ["genre,film", "user,user"]}
+    made = methods.make_recommender("LightFM", settings)
+    made.fit(graph, PAIR, 0)
+    users, films = (rows.toarray() for rows in made._rows)
+    assert films.shape == (20, 23)
+    assert np.allclose(films[:, 20:], genre.T / (1 + genre.sum(axis=0)[:, None]))
+    assert users.shape == (30, 30 + 30 + 6)
+    assert np.argwhere(users[:, 30:60]).tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
+    assert not made._columns[0].new(X_USER[:2])[:, :60].nnz  # unseen users have features only
 
 
 def test_pmvge_ranks_by_its_expected_weights() -> None:

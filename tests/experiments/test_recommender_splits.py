@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pmvge.datasets import LinkSplit
-from pmvge.experiments.recommender_splits import (
+from pmvge.experiments.recommender.splits import (
     hold_out_candidates,
     hold_out_queries,
     hold_out_warm,

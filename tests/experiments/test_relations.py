@@ -13,9 +13,9 @@ from sklearn.datasets import load_digits
 
 from pmvge.experiments import Job
 from pmvge.experiments import recipe as recipes
-from pmvge.experiments.cdmca import WeakSignals, distance
-from pmvge.experiments.classifier import Classifier
-from pmvge.experiments.sbm import MODELS, StochasticBlockModel, densities, log_distance
+from pmvge.experiments.paper.cdmca import WeakSignals, distance
+from pmvge.experiments.paper.classifier import Classifier
+from pmvge.experiments.paper.sbm import MODELS, StochasticBlockModel, densities, log_distance
 
 WITHIN, BETWEEN = MODELS
 

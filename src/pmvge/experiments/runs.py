@@ -24,25 +24,25 @@ from typing import Any
 import torch
 
 from pmvge.errors import choose
-from pmvge.experiments.attributes import AttributeRanking
 from pmvge.experiments.base import Experiment, Job, Result
-from pmvge.experiments.bipartite import BipartiteLinks
-from pmvge.experiments.cdmca import WeakSignals
-from pmvge.experiments.citation import Citation
-from pmvge.experiments.classifier import Classifier
+from pmvge.experiments.bipartite.experiment import BipartiteLinks
 from pmvge.experiments.comparison import Comparison
-from pmvge.experiments.consistency import Consistency
-from pmvge.experiments.cross_view import CrossViewRetrieval
-from pmvge.experiments.figure2 import Figure2
-from pmvge.experiments.hierarchy import Hierarchy
-from pmvge.experiments.indefinite import Indefinite
-from pmvge.experiments.locality import Locality
-from pmvge.experiments.microbes import MicrobesMetabolites
-from pmvge.experiments.outliers import Outliers
+from pmvge.experiments.cross_view.experiment import CrossViewRetrieval
+from pmvge.experiments.kinds.hierarchy import Hierarchy
+from pmvge.experiments.kinds.indefinite import Indefinite
+from pmvge.experiments.kinds.outliers import Outliers
+from pmvge.experiments.kinds.weights import HeldOutWeights
+from pmvge.experiments.microbes.experiment import MicrobesMetabolites
+from pmvge.experiments.paper.attributes import AttributeRanking
+from pmvge.experiments.paper.cdmca import WeakSignals
+from pmvge.experiments.paper.citation import Citation
+from pmvge.experiments.paper.classifier import Classifier
+from pmvge.experiments.paper.consistency import Consistency
+from pmvge.experiments.paper.figure2 import Figure2
+from pmvge.experiments.paper.locality import Locality
+from pmvge.experiments.paper.sbm import StochasticBlockModel
 from pmvge.experiments.recipe import Recipe
-from pmvge.experiments.recommender import Recommendation
-from pmvge.experiments.sbm import StochasticBlockModel
-from pmvge.experiments.weights import HeldOutWeights
+from pmvge.experiments.recommender.experiment import Recommendation
 from pmvge.storage import replace_file
 
 EXPERIMENTS: dict[str, type[Experiment]] = {

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from pmvge.cli.app import app
 from pmvge.errors import InputError, ParameterError
 from pmvge.experiments import recipe as recipes
-from pmvge.experiments.citation import Citation
+from pmvge.experiments.paper.citation import Citation
 
 RECIPE = """
 title = "Small"

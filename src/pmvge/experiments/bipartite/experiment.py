@@ -19,7 +19,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from pmvge.datasets import FOLDS, Bipartite, load_bipartite
 from pmvge.experiments.base import Goal, Job, Result, Summary, Table
-from pmvge.experiments.bipartite_methods import Problem, make_predictor, predictor_class
+from pmvge.experiments.bipartite.methods import Problem, make_predictor, predictor_class
 from pmvge.experiments.comparison import Part, Score, SearchedOnce
 from pmvge.experiments.recipe import Entry, Recipe
 from pmvge.experiments.result_cache import digest

@@ -15,10 +15,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from torch import nn
 from torch.nn import functional
 
-from pmvge.graph import Links
+from pmvge.experiments.recommender.base import Array, Recommender
+from pmvge.experiments.recommender.identity_rows import to_dense
+from pmvge.graph import Features, Links, MultiViewGraph, Pair
 
 
 class Tower(nn.Module):
@@ -121,3 +124,57 @@ class CosineAdam:
         loss.backward()
         self._adam.step()
         self._rate.step()
+
+
+class TwoTowers(Recommender):
+    """Two networks with a softmax over the batch.
+
+    Training entities have a vector of their identity, too. Columns of features are standardised.
+    Scores of a query are not comparable with those of another: the softmax is over candidates.
+    """
+
+    new_queries = new_candidates = True
+
+    def fit(self, graph: MultiViewGraph, pair: Pair, seed: int) -> None:
+        """Train both networks."""
+        settings = dict(self.settings)
+        K = int(settings.pop("n_components"))
+        self._scales = [_standardization(graph.views[view]) for view in pair]
+        self._X = [self._scaled(side, graph.views[view]) for side, view in enumerate(pair)]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self._towers = [
+                Tower(K, columns=0 if X is None else X.shape[1], entities=graph.sizes[view])
+                for X, view in zip(self._X, pair, strict=True)
+            ]
+        given = [None if X is None else torch.from_numpy(X) for X in self._X]
+        train_towers(self._towers, given, graph.links[pair], seed=seed, **settings)
+        self._sizes = [graph.sizes[view] for view in pair]
+
+    def queries(self, X: Features | None = None, links: sparse.csr_array | None = None) -> Array:
+        """Return the outputs of the first network."""
+        return self._encode(0, X)
+
+    def candidates(self, X: Features | None = None) -> Array:
+        """Return the outputs of the second network."""
+        return self._encode(1, X)
+
+    def _encode(self, side: int, X: Features | None) -> Array:
+        if X is None:
+            return self._towers[side].encode(self._X[side], np.arange(self._sizes[side]))
+        return self._towers[side].encode(self._scaled(side, X))
+
+    def _scaled(self, side: int, X: Features | None) -> Array | None:
+        if X is None:
+            return None
+        mean, deviation = self._scales[side]
+        return ((to_dense(X) - mean) / deviation).astype(np.float32)
+
+
+def _standardization(X: Features | None) -> tuple[Array, Array]:
+    """Return mean and standard deviation of each column; 1 for constant columns."""
+    if X is None:
+        return np.zeros(0), np.ones(0)
+    dense = to_dense(X)
+    deviation = dense.std(axis=0)
+    return dense.mean(axis=0), np.where(deviation > 0, deviation, 1)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from pmvge.experiments.base import Experiment, Job, Result, Summary
-from pmvge.experiments.consistency_tables import summarize_by_size
+from pmvge.experiments.paper.consistency_tables import summarize_by_size
 from pmvge.experiments.paper_model import paper_model
 from pmvge.graph import MultiViewGraph, Pair
 from pmvge.likelihoods import log_likelihood

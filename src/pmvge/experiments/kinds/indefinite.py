@@ -13,7 +13,7 @@ import numpy as np
 from plotly.graph_objects import Figure
 
 from pmvge.experiments.base import Goal, Job, Plot, Result, Summary, Table
-from pmvge.experiments.figure2 import Array, Figure2, unit
+from pmvge.experiments.paper.figure2 import Array, Figure2, unit
 from pmvge.pages import HUES
 
 SIGNS = np.array([1.0, -1.0, 1.0, -1.0])

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmvge.evaluation import evaluate_links, link_auc, link_average_precision, ndcg_by_query
-from pmvge.experiments.recommender_methods import Recommender
-from pmvge.experiments.recommender_splits import Split
+from pmvge.experiments.recommender.base import Recommender
+from pmvge.experiments.recommender.splits import Split
 from pmvge.graph import Links
 
 Array = NDArray[Any]

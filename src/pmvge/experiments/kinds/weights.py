@@ -23,8 +23,8 @@ from pmvge.datasets import load_lastfm, load_side_effects
 from pmvge.errors import InputError, choose
 from pmvge.evaluation import HeldOutShare, Popularity, evaluate_links
 from pmvge.experiments.base import Experiment, Goal, Job, Result, Summary, Table
+from pmvge.experiments.kinds.poisson_factors import LogInner, poisson_factors
 from pmvge.experiments.paper_model import paper_model
-from pmvge.experiments.poisson_factors import LogInner, poisson_factors
 from pmvge.graph import Links, MultiViewGraph, Pair
 from pmvge.likelihoods import POISSON, Family
 from pmvge.similarities import INNER, Similarity

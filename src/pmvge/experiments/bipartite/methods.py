@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from pmvge.errors import InputError, choose
-from pmvge.experiments.bipartite_forest import (
+from pmvge.experiments.bipartite.forest import (
     check_interpreter,
     forest_scores,
     missing_interpreter,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,15 @@ Array = NDArray[Any]
 
 
 class IdentityRows:
-    """Identity and feature columns of a view: sparse rows for LightFM."""
+    """Identity and feature columns of a view: sparse rows for LightFM.
 
-    def __init__(self, X: Features | None, n: int) -> None:
-        self._X, self._n = X, n
+    ``linked`` are further columns of the training entities, (n, m) each, such as their tags. Unseen
+    entities have 0 there.
+    """
+
+    def __init__(self, X: Features | None, n: int, linked: Sequence[sparse.csr_array] = ()) -> None:
+        self._X = X
+        self._own = sparse.csr_array(sparse.hstack([sparse.eye_array(n), *linked]))
         self._binary: Array = np.zeros(0, bool)
         self._bins: Any = None
         if X is not None:
@@ -32,14 +38,14 @@ class IdentityRows:
 
     def known(self) -> sparse.csr_matrix:
         """Return rows of the training entities."""
-        parts = [sparse.eye_array(self._n, dtype=np.float32)]
+        parts = [self._own]
         if self._X is not None:
             parts.append(self._encode(self._X))
         return _sum_to_one(sparse.hstack(parts))
 
     def new(self, X: Features) -> sparse.csr_matrix:
-        """Return rows of unseen entities, without identities."""
-        empty = sparse.csr_array((X.shape[0], self._n), dtype=np.float32)
+        """Return rows of unseen entities, which have features only."""
+        empty = sparse.csr_array((X.shape[0], self._own.shape[1]))
         return _sum_to_one(sparse.hstack([empty, self._encode(X)]))
 
     def _encode(self, X: Features) -> sparse.csr_array:

@@ -20,11 +20,11 @@ from sklearn.decomposition import PCA
 
 from pmvge.encoders import EncoderSpec
 from pmvge.errors import InputError, choose
-from pmvge.experiments.animals import ATTRIBUTE, IMAGE, Animals, Array, Index, load_animals
-from pmvge.experiments.attribute_tables import AttributeScores, Case
 from pmvge.experiments.base import Job, Result, Summary
 from pmvge.experiments.comparison import Comparison, Metric, Part, Score, percent, unit
 from pmvge.experiments.methods import METHODS
+from pmvge.experiments.paper.animals import ATTRIBUTE, IMAGE, Animals, Array, Index, load_animals
+from pmvge.experiments.paper.attribute_tables import AttributeScores, Case
 from pmvge.experiments.paper_model import make_method
 from pmvge.experiments.recipe import Entry, Recipe
 from pmvge.experiments.result_cache import Arrays, digest

@@ -22,7 +22,7 @@ from pmvge.errors import choose
 from pmvge.evaluation import evaluate_links
 from pmvge.experiments.base import Goal, Job, Result, Summary, Table
 from pmvge.experiments.comparison import Metric, Part, Score, SearchedOnce, percent, spread, unit
-from pmvge.experiments.cross_view_methods import REWEIGHTED, dense_features, make_ranker
+from pmvge.experiments.cross_view.methods import REWEIGHTED, dense_features, make_ranker
 from pmvge.experiments.paired import BY_QUERY, paired_difference
 from pmvge.experiments.recipe import Entry, Recipe
 from pmvge.experiments.result_cache import Arrays

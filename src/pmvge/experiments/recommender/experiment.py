@@ -22,9 +22,10 @@ from pmvge.experiments.base import Goal, Job, Result, Summary, Table
 from pmvge.experiments.comparison import Metric, Part, Score, SearchedOnce, percent, spread
 from pmvge.experiments.paired import BY_QUERY, Difference, paired_difference
 from pmvge.experiments.recipe import Entry, Recipe
-from pmvge.experiments.recommender_methods import Recommender, check_libraries, make_recommender
-from pmvge.experiments.recommender_metrics import REFIT, evaluate, evaluate_refit
-from pmvge.experiments.recommender_splits import (
+from pmvge.experiments.recommender.base import Recommender
+from pmvge.experiments.recommender.methods import check_libraries, make_recommender
+from pmvge.experiments.recommender.metrics import REFIT, evaluate, evaluate_refit
+from pmvge.experiments.recommender.splits import (
     Split,
     hold_out_candidates,
     hold_out_queries,

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from plotly.graph_objects import Bar, Figure
 from scipy.stats import spearmanr
 
-from pmvge.experiments.animals import ATTRIBUTE, IMAGE
-from pmvge.experiments.attributes import AttributeRanking
 from pmvge.experiments.base import Job, Plot, Result, Summary, Table
 from pmvge.experiments.comparison import Metric, Part, Score
+from pmvge.experiments.paper.animals import ATTRIBUTE, IMAGE
+from pmvge.experiments.paper.attributes import AttributeRanking
 from pmvge.experiments.recipe import Entry
 
 

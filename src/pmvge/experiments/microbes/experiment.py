@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pmvge.datasets import load_microbes
 from pmvge.experiments.base import Goal, Job, Result, Summary, Table
 from pmvge.experiments.comparison import Part, Score, SearchedOnce
-from pmvge.experiments.microbes_methods import (
+from pmvge.experiments.microbes.methods import (
     MATCH,
     MICROBE,
     SAMPLE,

@@ -1,0 +1,1 @@
+"""Retrieval across views of unseen scans."""

@@ -1,0 +1,1 @@
+"""Comparisons of similarities and likelihood families."""

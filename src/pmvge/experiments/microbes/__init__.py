@@ -1,0 +1,1 @@
+"""Microbes and metabolites of the same samples."""

@@ -1,0 +1,1 @@
+"""The experiments of the paper: citations, attributes, theory, relations to other methods."""

@@ -1,0 +1,1 @@
+"""Recommenders on links between users and films or artists."""
