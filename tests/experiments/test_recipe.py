@@ -31,7 +31,7 @@ def test_every_recipe_is_valid(name):
             continue
         known = inspect.signature(METHODS[entry.method]).parameters
         own = {"unit", "link_steps", "image_components"}  # of the experiments
-        own |= {"features", "further", "training", "targets", "depth", "links"}
+        own |= {"features", "further", "linked_features", "training", "targets", "depth", "links"}
         assert {*entry.settings, *entry.search} <= {*known, *own}, entry.label
     goals = recipe.options.get("goals", {})
     assert set(goals) <= {entry.label for entry in recipe.methods}

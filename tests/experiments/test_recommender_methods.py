@@ -135,6 +135,21 @@ def test_columns_of_lightfm() -> None:
     assert IdentityRows(None, 3).known().toarray().tolist() == np.eye(3).tolist()
 
 
+def test_pmvge_takes_further_links_as_features() -> None:
+    genre = (np.random.default_rng(1).random((20, 3)) < 0.5) * 1.0
+    genre[0] = 0
+    graph = MultiViewGraph(
+        {"user": 30, "film": 20, "genre": 3}, {PAIR: W, ("film", "genre"): genre}
+    )
+    made = methods.make_recommender("PMvGE", {"linked_features": ["film,genre"], **FAST})
+    made.fit(graph, PAIR, 0)
+    model = made._model
+    assert set(model.log_alpha_) == {PAIR}
+    X = genre / np.maximum(np.linalg.norm(genre, axis=1, keepdims=True), 1)
+    rows = sparse.csr_array(X.astype(np.float32))
+    assert np.allclose(model.embed("film", rows, ids=np.arange(20)), model.embeddings_["film"])
+
+
 def test_lightfm_takes_further_links_as_columns() -> None:
     pytest.importorskip("lightfm")
     genre = (np.random.default_rng(1).random((3, 20)) < 0.5) * 1.0
@@ -143,7 +158,7 @@ def test_lightfm_takes_further_links_as_columns() -> None:
         {"user": X_USER, "film": 20, "genre": 3},
         {PAIR: W, ("genre", "film"): genre, ("user", "user"): friends},
     )
-    settings = {"no_components": 3, "epochs": 1, "further": ["genre,film", "user,user"]}
+    settings = {"no_components": 3, "epochs": 1, "linked_features": ["genre,film", "user,user"]}
     made = methods.make_recommender("LightFM", settings)
     made.fit(graph, PAIR, 0)
     users, films = (rows.toarray() for rows in made._rows)

@@ -55,3 +55,18 @@ def view_pairs(names: Sequence[str]) -> list[Pair]:
         first, second = name.split(",")
         pairs.append((first, second))
     return pairs
+
+
+def linked_columns(
+    graph: MultiViewGraph, view: str, pairs: Sequence[Pair]
+) -> list[sparse.csr_array]:
+    """Return which entities of other views each entity is linked to, 0 or 1, for each view pair.
+
+    Within a view the columns are those of its own entities. Pairs of other views are left out.
+    """
+    found = []
+    for first, second in pairs:
+        if view in (first, second):
+            matrix = (graph.links[first, second].matrix() > 0).astype(np.float32)
+            found.append(matrix if first == view else matrix.T.tocsr())
+    return found

@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from pmvge.experiments.recommender.base import Array, Recommender, link_matrix, view_pairs
+from pmvge.experiments.recommender.base import (
+    Array,
+    Recommender,
+    link_matrix,
+    linked_columns,
+    view_pairs,
+)
 from pmvge.experiments.recommender.identity_rows import IdentityRows
 from pmvge.graph import Features, MultiViewGraph, Pair
 
@@ -18,23 +24,28 @@ class LightFM(Recommender):
     """Factorisation of features and identities (M. Kula, 2015), of ``lightfm``.
 
     Columns with more than two values are cut into five bins at their quantiles. Rows of identities
-    and features are scaled to sum 1, as LightFM's own data class does. ``further`` lists other view
-    pairs, such as "artist,tag", whose links are features: an artist has a column for each tag.
+    and features are scaled to sum 1, as LightFM's own data class does. ``linked_features`` lists
+    other view pairs, such as "artist,tag", whose links are features: an artist has a column for
+    each tag.
     """
 
     libraries = ("lightfm",)
     new_queries = new_candidates = True
 
-    def __init__(self, *, further: Sequence[str] = (), **settings: Any) -> None:
+    def __init__(self, *, linked_features: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(**settings)
-        self._further = view_pairs(further)
+        self._linked_features = view_pairs(linked_features)
 
     def fit(self, graph: MultiViewGraph, pair: Pair, seed: int) -> None:
         """Fit vectors and biases of identities and features."""
         settings = dict(self.settings)
         epochs = int(settings.pop("epochs"))
         self._columns = [
-            IdentityRows(graph.views[view], graph.sizes[view], self._linked(graph, view))
+            IdentityRows(
+                graph.views[view],
+                graph.sizes[view],
+                linked_columns(graph, view, self._linked_features),
+            )
             for view in pair
         ]
         self._rows = [columns.known() for columns in self._columns]
@@ -63,15 +74,6 @@ class LightFM(Recommender):
         rows = self._rows[1] if X is None else self._columns[1].new(X)
         bias, Y = self._model.get_item_representations(rows)
         return np.column_stack([Y, np.ones_like(bias), bias])
-
-    def _linked(self, graph: MultiViewGraph, view: str) -> list[sparse.csr_array]:
-        """Return which entities of the further pairs each entity of a view is linked to."""
-        found = []
-        for key in self._further:
-            matrix = graph.links[key].matrix() > 0
-            if view in key:
-                found.append(matrix if key[0] == view else matrix.T.tocsr())
-        return found
 
 
 def _with_negatives(target: sparse.coo_matrix, rng: np.random.Generator) -> sparse.coo_matrix:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.preprocessing import normalize
 
 from pmvge.experiments.recipe import model_settings
-from pmvge.experiments.recommender.base import Array, Recommender, view_pairs
+from pmvge.experiments.recommender.base import Array, Recommender, linked_columns, view_pairs
 from pmvge.graph import Features, MultiViewGraph, Pair
 from pmvge.model import PMvGE
 
@@ -17,15 +18,23 @@ from pmvge.model import PMvGE
 class Ours(Recommender):
     """PMvGE. ``features=False`` leaves out the features of both views.
 
-    ``further`` lists other view pairs whose links are used, too, such as "artist,tag".
+    ``further`` lists other view pairs whose links are used, too, such as "artist,tag", and
+    ``linked_features`` those whose links are features: an artist has a column for each tag, and
+    rows have length 1. Unseen entities cannot have these features.
     """
 
     def __init__(
-        self, *, features: bool = True, further: Sequence[str] = (), **settings: Any
+        self,
+        *,
+        features: bool = True,
+        further: Sequence[str] = (),
+        linked_features: Sequence[str] = (),
+        **settings: Any,
     ) -> None:
         super().__init__(**model_settings({"effects": "auto", **settings}))
         self._features = features
         self._further = view_pairs(further)
+        self._linked_features = view_pairs(linked_features)
         self.new_queries = self.new_candidates = features
         self.first_links = self.settings["effects"] in ("auto", "vector")
 
@@ -33,8 +42,8 @@ class Ours(Recommender):
         """Fit a model."""
         used = [key for key in graph.links if key in (pair, *self._further)]
         views = {
-            view: graph.sizes[view] if X is None or not self._features else X
-            for view, X in graph.views.items()
+            view: self._features_of(graph, view)
+            for view in graph.views
             if any(view in key for key in used)
         }
         tables = {key: graph.links[key] for key in used}
@@ -43,6 +52,14 @@ class Ours(Recommender):
         graph = MultiViewGraph(views, links, {view: graph.ids[view] for view in views})
         self._pair = pair
         self._model = PMvGE(**self.settings, random_state=seed, progress=False).fit(graph)
+
+    def _features_of(self, graph: MultiViewGraph, view: str) -> Features | int:
+        """Return the features of a view, or its size if it has none."""
+        columns = linked_columns(graph, view, self._linked_features)
+        if columns:
+            return sparse.csr_array(normalize(sparse.hstack(columns)))
+        X = graph.views[view]
+        return graph.sizes[view] if X is None or not self._features else X
 
     def queries(self, X: Features | None = None, links: sparse.csr_array | None = None) -> Array:
         """Return query vectors, of unseen entities with first links by fold-in."""
