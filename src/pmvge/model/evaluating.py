@@ -26,7 +26,6 @@ from pmvge.model.advice import suggest_changes
 from pmvge.model.embedding import (
     embed_graph,
     find_entities,
-    has_training_rows,
     ids_identify,
 )
 from pmvge.model.fitted import Fitted
@@ -72,7 +71,7 @@ def evaluate(
     """
     if links is None:
         problem = _of_fit(fitted, include_known)
-    elif isinstance(links, MultiViewGraph) and not _same_entities(fitted, links):
+    elif isinstance(links, MultiViewGraph):
         problem = _of_graph(fitted, links, show_progress)
     else:
         problem = _of_training_entities(fitted, links)
@@ -180,7 +179,7 @@ def _of_fit(fitted: Fitted, include_known: bool) -> _Problem:
 def _of_training_entities(fitted: Fitted, links: Any) -> _Problem:
     """Return links between training entities."""
     fitted.require_links("evaluate")
-    held = _parse(fitted, links.links if isinstance(links, MultiViewGraph) else links)
+    held = _parse(fitted, links)
     known = {pair: fitted.known_links(*pair) for pair in held}
     popularity = {pair: Popularity.of(part) for pair, part in known.items()}
     return _Problem(fitted.outputs, fitted.plain, _all_known(fitted), held, known, popularity)
@@ -189,8 +188,12 @@ def _of_training_entities(fitted: Fitted, links: Any) -> _Problem:
 def _of_graph(fitted: Fitted, graph: MultiViewGraph, show_progress: bool) -> _Problem:
     """Return the links of a graph that may have new entities."""
     fitted.require_links("evaluate")
+    if _has_training_ids(fitted, graph):
+        return _of_training_entities(fitted, graph.links)
     entities = embed_graph(fitted, graph, show_progress=show_progress)
     positions = {view: found.positions for view, found in entities.items()}
+    if all(np.array_equal(at, np.arange(len(fitted.ids[v]))) for v, at in positions.items()):
+        return _of_training_entities(fitted, graph.links)
     known, popularity = {}, {}
     for (a, b), links in graph.links.items():
         training = fitted.known_links(a, b)
@@ -202,7 +205,9 @@ def _of_graph(fitted: Fitted, graph: MultiViewGraph, show_progress: bool) -> _Pr
         )
         popularity[a, b] = Popularity(left, right, training.total, a == b)
     plain = {
-        view: find_entities(fitted, view, graph.views[view], None).outputs
+        view: fitted.plain[view]
+        if entities[view].outputs is fitted.outputs[view]
+        else find_entities(fitted, view, graph.views[view], None).outputs
         for view in fitted.plain
         if view in graph.views and (positions[view] >= 0).any()
     }
@@ -215,16 +220,12 @@ def _all_known(fitted: Fitted) -> dict[str, NDArray[np.bool_]]:
     return {view: np.zeros(len(ids), bool) for view, ids in fitted.ids.items()}
 
 
-def _same_entities(fitted: Fitted, graph: MultiViewGraph) -> bool:
-    """Return whether a graph has the entities of the training, in the same order.
-
-    Its ids are those of the training. If they were not given, its rows of features are, too.
-    """
+def _has_training_ids(fitted: Fitted, graph: MultiViewGraph) -> bool:
+    """Return whether all ids of a graph identify the training entities, in the same order."""
     return all(
-        view in fitted.ids and np.array_equal(ids, fitted.ids[view])
-        for view, ids in graph.ids.items()
-    ) and all(
-        X is None or ids_identify(fitted, view, graph) or has_training_rows(fitted, view, graph)
+        view in fitted.ids
+        and np.array_equal(graph.ids[view], fitted.ids[view])
+        and (X is None or ids_identify(fitted, view, graph))
         for view, X in graph.views.items()
     )
 

@@ -120,7 +120,8 @@ class EmbeddingMixin(LearnedState):
         """
         fitted = self._check_fitted()
         found = embed_graph(fitted, graph, show_progress=self.progress)
-        return {view: part.outputs[:, : fitted.n_components] for view, part in found.items()}
+        K = fitted.n_components
+        return {view: np.array(part.outputs[:, :K]) for view, part in found.items()}  # copies
 
     def vectors(
         self,
