@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -159,7 +158,7 @@ def embed_to_file(
             f"view {view!r}",
             X,
             ids,
-            partial(embed, fitted, view),
+            lambda rows, first, own: embed(fitted, view, rows, first, ids=own),
             max(1, CHUNK // width),
             on_progress=on_progress,
         )
