@@ -20,7 +20,15 @@ from pmvge.evaluation import (
     evaluate_popularity,
     paired_difference,
 )
-from pmvge.graph import Links, MultiViewGraph, Pair, known_positions, pair_key, parse_links
+from pmvge.graph import (
+    Links,
+    MultiViewGraph,
+    Pair,
+    find_links,
+    known_positions,
+    pair_key,
+    parse_links,
+)
 from pmvge.likelihoods import Level
 from pmvge.model.advice import suggest_changes
 from pmvge.model.embedding import (
@@ -44,11 +52,14 @@ class _Problem:
     popularity: dict[Pair, Popularity]
     in_alpha: bool = False  # whether alpha was computed from the held-out links, too
 
-    def shares(self, *, in_alpha: bool) -> dict[Pair, HeldOutShare]:
-        """Return the share of held-out links in all links of each view pair."""
+    def shares(self, overlap: Mapping[Pair, int], *, in_alpha: bool) -> dict[Pair, HeldOutShare]:
+        """Return the share of held-out links in all links of each view pair.
+
+        ``overlap`` are the numbers of held-out links that were in training.
+        """
         found = {}
         for pair, part in self.held_out.items():
-            new = len(part) - _overlap(part, self.known[pair])
+            new = len(part) - overlap[pair]
             total = len(self.known[pair]) + new
             found[pair] = HeldOutShare(new / max(1, total), in_alpha)
         return found
@@ -93,7 +104,7 @@ def evaluate(
     model = {
         "weights": weights,
         "similarity": fitted.pair_similarity,
-        "shares": None if include_known else problem.shares(in_alpha=problem.in_alpha),
+        "shares": None if include_known else problem.shares(overlap, in_alpha=problem.in_alpha),
         **options,
     }
     levels = _levels(fitted, problem.held_out, problem.new)
@@ -104,7 +115,7 @@ def evaluate(
     popularity = evaluate_popularity(
         problem.held_out,
         problem.popularity,
-        shares=None if include_known else problem.shares(in_alpha=False),
+        shares=None if include_known else problem.shares(overlap, in_alpha=False),
         **options,
     )
     results |= {"popularity": popularity | {"meaning": POPULARITY}}
@@ -232,7 +243,7 @@ def _has_training_ids(fitted: Fitted, graph: MultiViewGraph) -> bool:
 
 def _overlap(links: Links, known: Links) -> int:
     """Return how many links are also in ``known``."""
-    return int((links.matrix() > 0).multiply(known.matrix() > 0).sum()) // (1 + links.within)
+    return int(np.count_nonzero(find_links(known, links.rows, links.cols) >= 0))
 
 
 def _parse(fitted: Fitted, links: Any) -> dict[Pair, Links]:

@@ -69,8 +69,8 @@ def embed_in_batches(
     """Yield the ids and vectors of X, ``batch_size`` rows at a time.
 
     If X is an iterator, it gives the batches: rows, or (ids, rows). Without ids, rows are numbered.
-    ``embed`` is called with a batch, the number of its first row, and its ids, None without; a batch
-    without rows is given by its ids alone. Raise InputError if ids and rows do not match.
+    ``embed`` is called with a batch, the number of its first row, and its ids, None without; a
+    batch without rows is given by its ids alone. Raise InputError if ids and rows do not match.
     """
     n, batches = _batches(X, batch_size)
     if ids is not None:
