@@ -349,6 +349,12 @@ def test_more_steps_are_advised_if_the_validation_was_still_rising_before_the_de
         assert ("more steps" in suggest_changes(fitted)) == advised
 
 
+def test_effects_are_no_advice_for_a_similarity_without_biases(world):
+    for similarity, advised in (("inner", True), ("hyperbolic", False)):
+        model = quick(similarity=similarity, effects="none", max_steps=2).fit(world[0])
+        assert ("effects = 'vector'" in suggest_changes(model._check_fitted())) == advised
+
+
 # -- default ids ----------------------------------------------------------------------------
 
 

@@ -25,7 +25,6 @@ from pmvge.graph import (
     MultiViewGraph,
     Pair,
     find_links,
-    known_positions,
     pair_key,
     parse_links,
 )
@@ -270,7 +269,7 @@ def _parse(fitted: Fitted, links: Any) -> dict[Pair, Links]:
             found[a, b] = table
             continue
         if isinstance(table, tuple) and len(table) in (2, 3):
-            ends = (known_positions(v, fitted.ids[v], e) for v, e in zip(pair, table, strict=False))
+            ends = (fitted.known_positions(v, e) for v, e in zip(pair, table, strict=False))
             table = (*ends, *table[2:])
         try:
             found[a, b] = parse_links(where, table, shape, a == b, None)
