@@ -18,7 +18,7 @@ from scipy import sparse
 
 from pmvge import MultiViewGraph
 from pmvge.errors import GraphError
-from pmvge.graph import canonical, merge_links, parse_links
+from pmvge.graph import canonical, find_links, merge_links, parse_links
 from pmvge.training import hash_graphs
 
 DENSE = np.array([[0.0, 2.0, 0.0], [1.5, 0.0, 3.0]])
@@ -508,3 +508,17 @@ def test_the_hash_of_equal_weights_is_that_of_the_full_array() -> None:
     for column in (rows, cols, np.ones(len(rows))):
         expected.update(column.tobytes())
     assert found.hexdigest() == expected.hexdigest()
+
+
+@pytest.mark.parametrize("within", [False, True])
+@pytest.mark.parametrize("density", [0.0, 0.4])
+def test_find_links_returns_the_place_of_each_pair(within, density) -> None:
+    rng = np.random.default_rng(0)
+    W = (rng.random((6, 6 if within else 4)) < density).astype(float)
+    links = parse_links("links", np.triu(W, 1) if within else W, W.shape, within, None)
+    i, j = (index.ravel() for index in np.indices((W.shape[0] + 1, W.shape[1] + 1)) - 1)
+    places = {
+        pair: n for n, pair in enumerate(zip(links.rows.tolist(), links.cols.tolist(), strict=True))
+    }
+    expected = [places.get(pair, -1) for pair in zip(i.tolist(), j.tolist(), strict=True)]
+    assert find_links(links, i, j).tolist() == expected

@@ -522,11 +522,13 @@ def test_alphas_by_view_pair_are_those_of_each_family_alone(tables):
         assert found[pair].value == pytest.approx(alone[pair].value)
 
 
-def test_expected_weights_need_the_family_of_a_view_pair():
+@pytest.mark.parametrize("name", ["expected_array", "saturated", "measure", "log_likelihood"])
+def test_attributes_of_one_family_need_its_view_pair(name):
     mixed = build_family({PAIR: "logistic"}, (PAIR, ("a", "a")))
-    with pytest.raises(TypeError, match=r"use family.for_pair\(view, view\).expected"):
-        mixed.expected_array(np.ones(1))
-    assert mixed.for_pair(*PAIR).expected_array(np.ones(1)) == pytest.approx(1 / (1 + np.exp(-1)))
+    with pytest.raises(TypeError, match=rf"^{name}: .* use family.for_pair\(view, view\).{name}$"):
+        getattr(mixed, name)
+    assert getattr(mixed.for_pair(*PAIR), name) is not None
+    assert mixed.measures([PAIR, ("a", "a")]) == {PAIR: "uniform", ("a", "a"): "weight"}
 
 
 def test_unknown_view_pairs_and_names_are_errors(tables):

@@ -357,7 +357,7 @@ def test_intensity_needs_an_observed_view_pair(model):
     says = r"'tag' and 'user' were not observed .* \('image', 'tag'\), .* by='similarity'"
     with pytest.raises(InputError, match=says):
         model.intensity("tag", ["a"], "user", [0])
-    with pytest.raises(InputError, match=r"'tag' and 'tag' were .* by='similarity'"):
+    with pytest.raises(InputError, match=r"'tag' and 'tag' were not observed .* by='similarity'"):
         model.search("tag", ["a"], among="tag")
     ids, _ = model.search("tag", ["a"], among="user", k=2, by="similarity")
     assert ids.shape == (1, 2)

@@ -13,6 +13,7 @@ from pmvge import MultiViewGraph, PMvGE
 from pmvge.errors import InputError, NotInductive
 from pmvge.evaluation import Popularity, evaluate_links, ndcg_by_query
 from pmvge.graph import hold_out_links, parse_links
+from pmvge.model import embedding
 from pmvge.model.advice import suggest_changes
 from pmvge.training import History, Record
 
@@ -348,6 +349,12 @@ def test_more_steps_are_advised_if_the_validation_was_still_rising_before_the_de
         assert ("more steps" in suggest_changes(fitted)) == advised
 
 
+def test_effects_are_no_advice_for_a_similarity_without_biases(world):
+    for similarity, advised in (("inner", True), ("hyperbolic", False)):
+        model = quick(similarity=similarity, effects="none", max_steps=2).fit(world[0])
+        assert ("effects = 'vector'" in suggest_changes(model._check_fitted())) == advised
+
+
 # -- default ids ----------------------------------------------------------------------------
 
 
@@ -423,3 +430,44 @@ def test_scores_do_not_depend_on_whether_ids_were_given():
     models = [quick(max_steps=60).fit(graph) for graph in graphs]
     scores = [model.score(graph) for model in models for graph in graphs]
     assert scores == pytest.approx([scores[-1]] * 4, rel=1e-5)
+
+
+def test_every_view_of_a_graph_is_encoded_once(of_rows, monkeypatch):
+    model, train, held = of_rows
+    encoded = []
+
+    def embed_rows(network, view, *args, **kwargs):
+        encoded.append(view)
+        return original(network, view, *args, **kwargs)
+
+    original = embedding.embed_rows
+    monkeypatch.setattr(embedding, "embed_rows", embed_rows)
+    other = numbered(1)
+    mixed = MultiViewGraph(
+        {"user": other.views["user"], "film": train.views["film"]},
+        {("user", "film"): other.links["user", "film"].matrix()},
+    )
+    for graph in (held, other, mixed):  # known, new, and both
+        for call in (model.evaluate, model.score, model.embed_graph):
+            encoded.clear()
+            call(graph)
+            assert sorted(encoded) == ["film", "user"]
+
+
+def test_embed_graph_returns_copies(of_rows):
+    model, _, held = of_rows
+    for view, Y in model.embed_graph(held).items():
+        assert not np.shares_memory(Y, model.embeddings_[view])
+
+
+def test_view_pair_without_training_links_is_ranked():
+    rng = np.random.default_rng(0)
+    graph = MultiViewGraph(
+        {"user": rng.normal(size=(9, 3)), "film": 5, "tag": 4},
+        {("user", "film"): rng.poisson(1.0, size=(9, 5)), ("film", "tag"): np.zeros((5, 4))},
+    )
+    model = quick(max_steps=5, patience=None).fit(graph)
+    found = model.evaluate({("film", "tag"): ([0, 1], [1, 2], [1.0, 1.0])})["pairs"]["film,tag"]
+    assert 0 <= found["roc_auc"] <= 1
+    assert found["exposure"] == 1
+    assert found["expected_over_observed"] == 0  # alpha is 0

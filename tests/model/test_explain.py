@@ -359,6 +359,19 @@ def test_known_entities_are_split_by_the_columns_that_the_model_keeps(raw):
     assert names_of(model.explain("users", "u7", "films", "f5"), "users") == {"features"}
 
 
+@pytest.mark.parametrize("similarity", ["euclidean", "hyperbolic"])
+def test_evidence_is_nearest_by_the_distance_of_the_model(data, similarity):
+    X, T, W = data
+    model = fitted({"a": X, "b": T}, {("a", "b"): W}, similarity=similarity)
+    explanation = model.explain("a", 0, "b", 1, k=3)
+    ids, scores = model.similar("b", ids=[1], k=len(T))
+    linked = set(W[[0]].nonzero()[1].tolist()) - {1}
+    near = [(j, score) for j, score in zip(ids[0], scores[0], strict=True) if j in linked][:3]
+    assert [entry.id for entry in explanation.evidence] == [j for j, _ in near]
+    found = [entry.similarity for entry in explanation.evidence]
+    np.testing.assert_allclose(found, [score for _, score in near], rtol=1e-3)
+
+
 def test_evidence_are_the_nearest_known_partners(raw):
     model = raw[0]
     model.label(columns={"films": {"title": [f"Title {i}" for i in model.ids_["films"]]}},

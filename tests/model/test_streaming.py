@@ -108,6 +108,25 @@ def test_ids_are_given_with_the_chunks_or_separately(fitted, tmp_path):
     assert_file(path, "vuv", fitted.embed("tag", ["v", "u", "v"]))
 
 
+def test_ids_of_the_training_are_known_entities(tmp_path):
+    rng = np.random.default_rng(0)
+    X, names = rng.normal(size=(12, 5)), [f"i{n}" for n in range(12)]
+    graph = MultiViewGraph(
+        {"item": X, "tag": 6}, {("item", "tag"): rng.poisson(1.0, size=(12, 6))}, {"item": names}
+    )
+    model = PMvGE(K, max_steps=20, random_state=0, progress=False).fit(graph)
+    rows, ids = np.concatenate([X, rows_of(3)]), [*names, "x", "y", "z"]
+    expected, path = model.embed("item", rows, ids=ids), tmp_path / "v.parquet"
+    assert np.abs(expected - model.embed("item", rows))[:12].max() > 1e-3  # effects
+    for given in (
+        (rows, ids),
+        (rows.tolist(), ids),
+        (iter([(ids[:9], rows[:9]), (ids[9:], rows[9:])]),),
+    ):
+        model.embed_to(path, "item", *given)
+        assert_file(path, ids, expected)
+
+
 def test_no_rows_give_an_empty_file(fitted, tmp_path):
     assert fitted.embed_to(tmp_path / "v.parquet", "item", rows_of(0)) == 0
     found = Embeddings.load(tmp_path / "v.parquet")

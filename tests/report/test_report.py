@@ -397,3 +397,13 @@ def test_the_report_names_the_step_whose_weights_the_model_has(phase: str, says:
     section = training(SimpleNamespace(history_=History(records)))  # type: ignore[arg-type]
     assert section.lead.endswith(says)
     assert says.split(",")[0].removeprefix("The model is that") in section.body
+
+
+def test_bars_of_a_probability_do_not_add_up_to_its_logarithm(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    links = {("a", "b"): (rng.random((12, 9)) < 0.7).astype(float)}
+    graph = MultiViewGraph({"a": rng.normal(size=(12, 3)), "b": 9}, links)
+    for family, found in (("poisson", "its logarithm"), ("logistic", "which the likelihood fam")):
+        model = PMvGE(3, family=family, max_steps=20, random_state=0, progress=False).fit(graph)
+        page = write_report(tmp_path / "report.html", model).read_text()
+        assert f"The bars add up to {found}" in re.sub(r"[-−]?[\d.]+, ", "", page)

@@ -91,3 +91,26 @@ def test_similar_entities_have_the_largest_cosines() -> None:
         best = [j for j in np.argsort(-cosines).tolist() if j != position][:4]
         assert [partner.position for partner in partners] == best
         np.testing.assert_allclose([p.expected for p in partners], cosines[best], rtol=1e-5)
+
+
+def test_similar_entities_are_those_of_the_model() -> None:
+    rng = np.random.default_rng(0)
+    views = {"a": rng.normal(size=(9, 4)), "b": rng.normal(size=(3, 4))}
+    graph = MultiViewGraph(views, {("a", "b"): ([5, 2], [0, 1])})
+    model = PMvGE(4, encoder="identity", similarity="euclidean", max_steps=1, patience=None)
+    ((position, partners),) = similar(model.fit(graph), "a", 20, queries=1)
+    distances = np.linalg.norm(model.embeddings_["a"] - model.embeddings_["a"][position], axis=1)
+    assert [partner.position for partner in partners] == np.argsort(distances)[1:].tolist()
+    np.testing.assert_allclose(
+        [partner.expected for partner in partners], -(np.sort(distances)[1:] ** 2) / 2, rtol=1e-4
+    )
+
+
+def test_no_partner_is_not_taken_for_the_entity_with_the_id_minus_one() -> None:
+    rng = np.random.default_rng(0)
+    Y = {"a": rng.normal(size=(4, 4)), "b": rng.normal(size=(3, 4))}
+    model = PMvGE(4, encoder="identity", similarity="inner", max_steps=1, patience=None)
+    model.fit(MultiViewGraph(Y, {("a", "a"): ([0, 1], [1, 2])}, ids={"a": [-1, 0, 1, 2]}))
+    (data,) = pair_data(model)
+    for example in examples(model, data, 5, np.random.default_rng(0)):
+        assert all(np.isfinite(partner.expected) for partner in example.partners)

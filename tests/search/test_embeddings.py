@@ -273,7 +273,7 @@ def test_batches_with_ids_of_two_kinds_are_rejected(tmp_path) -> None:
 
 
 def in_batches(X, ids=None, batch_size=3, **options) -> list[tuple[list, list]]:
-    def embed(rows, first):
+    def embed(rows, first, ids):
         return np.array(rows, np.float32)
 
     batches = embed_in_batches("view 'a'", X, ids, embed, batch_size, **options)

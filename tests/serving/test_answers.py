@@ -323,5 +323,8 @@ def test_ids_alone_are_known_entities_also_if_they_are_default(serve, numbered):
         assert post(client, "/embed", view="user", **query)["known"] == [known]
         found = post(client, "/search", view="user", among="film", k=2, **query)
         assert found["uncalibrated"] == missing
+        all_films = post(client, "/search", view="user", among="film", k=20, **query)
+        linked = [partner["known"] for partner in all_films["results"][0]["partners"]]
+        assert any(linked) == known
         sides = {"entities": {"view": "user", **query}, "others": {"view": "film", "ids": [3]}}
         assert post(client, "/intensity", **sides)["uncalibrated"] == missing

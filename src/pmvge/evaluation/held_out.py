@@ -73,7 +73,8 @@ def evaluate_held_out(
     exposure
         Held-out weight per unit of expected weight. By default the total held-out weight (with
         links that are also in ``known``) divided by the total weight that alpha was computed from:
-        a random part of a Poisson number of events has this share of every expected weight.
+        a random part of a Poisson number of events has this share of every expected weight. It is 1
+        for view pairs without weight, whose expected weights are 0.
     shares
         How links were held out, by view pair, for ``held_out_score``.
     similarity, family, k, max_pairs
@@ -96,7 +97,8 @@ def evaluate_held_out(
         if not len(links):
             continue
         seen, key = None if known is None else known.get((a, b)), pair_key((a, b))
-        exposures[key] = links.total / weights[a, b] if exposure is None else exposure
+        share = links.total / weights[a, b] if weights[a, b] > 0 else 1.0
+        exposures[key] = share if exposure is None else exposure
         pairs[key] = evaluate_links(
             Y[a],
             Y[b],

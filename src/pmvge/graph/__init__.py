@@ -21,7 +21,15 @@ from pmvge.graph.ids import (
     sort_ids,
 )
 from pmvge.graph.link_tables import parse_links
-from pmvge.graph.links import Links, Pair, canonical, compact_weights, merge_links, pair_key
+from pmvge.graph.links import (
+    Links,
+    Pair,
+    canonical,
+    compact_weights,
+    find_links,
+    merge_links,
+    pair_key,
+)
 from pmvge.graph.multi_view_graph import MultiViewGraph
 from pmvge.graph.rows import SparseRows, take
 from pmvge.graph.scaling import column_scaling, row_scaling, standard_scale
@@ -63,6 +71,7 @@ __all__ = [
     "draw_between",
     "effective_share",
     "find_ids",
+    "find_links",
     "has_heavy_tail",
     "hold_out_links",
     "hold_out_nodes",

@@ -228,3 +228,17 @@ def merge_links(first: Links, second: Links | None) -> Links:
         first.shape,
         first.within,
     )
+
+
+def find_links(links: Links, rows: NDArray[Any], cols: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the places of entity pairs among links, -1 where there is none or a position is -1.
+
+    Within a view a pair is given as row < column.
+    """
+    m = links.shape[1]
+    keys = links.rows.astype(np.int64) * m + links.cols
+    wanted = rows.astype(np.int64) * m + cols
+    if not len(keys):
+        return np.full(len(wanted), -1, np.int64)
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where((rows >= 0) & (cols >= 0) & (keys[place] == wanted), place, -1)

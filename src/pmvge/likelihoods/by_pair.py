@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-import torch
 from torch import nn
 
 from pmvge.graph import MultiViewGraph, Pair
@@ -16,7 +15,10 @@ from pmvge.progress import OnProgress, share_progress
 
 
 class FamilyByPair(Family):
-    """Several families, each for some view pairs; :meth:`for_pair` gives that of a view pair."""
+    """Several families, each for some view pairs; :meth:`for_pair` gives that of a view pair.
+
+    What one family has, such as ``zero`` and ``expected``, raises TypeError.
+    """
 
     def __init__(self, families: Mapping[str, Family]) -> None:
         super().__init__([pair for family in families.values() for pair in family.pairs])
@@ -38,20 +40,6 @@ class FamilyByPair(Family):
             name
             for name, family in zip(self.names, self.families, strict=True)
             if family is of_pair
-        )
-
-    def zero(self, eta: torch.Tensor, pair: Pair) -> torch.Tensor:
-        """Return the log-likelihood of weight 0."""
-        return self.for_pair(*pair).zero(eta, pair)
-
-    def at_link(self, w: torch.Tensor, eta: torch.Tensor, pair: Pair) -> torch.Tensor:
-        """Return the log-likelihood of weights w > 0."""
-        return self.for_pair(*pair).at_link(w, eta, pair)
-
-    def expected(self, eta: torch.Tensor) -> torch.Tensor:
-        """Raise TypeError: the expected weight depends on the view pair."""
-        raise TypeError(
-            "expected: the family differs by view pair; use family.for_pair(view, view).expected"
         )
 
     def fit_alphas(
@@ -79,6 +67,26 @@ class FamilyByPair(Family):
             )
             found |= family.fit_alphas(part, rng, callbacks[n])
         return {pair: found[pair] for pair in trained.terms}
+
+
+class _OfOneFamily:
+    """An attribute of the family of one view pair; the default of the base class may be wrong."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: FamilyByPair | None, owner: type) -> _OfOneFamily:
+        if instance is None:
+            return self
+        raise TypeError(
+            f"{self.name}: the family differs by view pair; use "
+            f"family.for_pair(view, view).{self.name}"
+        )
+
+
+for _name in vars(Family).keys() - vars(FamilyByPair).keys() - {"measures"}:
+    if not _name.startswith("_"):
+        setattr(FamilyByPair, _name, _OfOneFamily(_name))
 
 
 def _with_pairs(graph: MultiViewGraph, pairs: Mapping[Pair, int]) -> MultiViewGraph:

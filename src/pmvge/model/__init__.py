@@ -17,6 +17,7 @@ from pmvge.model.partners import (
     entity_texts,
     index_of_similar,
     positions_of,
+    training_positions,
 )
 from pmvge.model.regressions import find_regressions
 from pmvge.model.training_links import TrainingLinks
@@ -47,4 +48,5 @@ __all__ = [
     "saved_map",
     "setting_text",
     "split_links",
+    "training_positions",
 ]

@@ -18,7 +18,7 @@ def suggest_changes(fitted: Fitted) -> str:
         largest = dominant_pair(fitted.links.training)
         if largest is not None and fitted.settings["pair_weights"] is None:
             found.append(f"pair_weights = 'balanced': {','.join(largest)} has nearly all weight")
-    if "vector" not in fitted.effects.values():
+    if "vector" not in fitted.effects.values() and fitted.similarity.takes_biases:
         found.append("effects = 'vector', which also learns from each entity's own links")
     if fitted.history.best and fitted.history.stale < (fitted.settings["patience"] or 1):
         found.append("more steps (max_epochs): the validation was still rising")

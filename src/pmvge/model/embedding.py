@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -159,7 +158,7 @@ def embed_to_file(
             f"view {view!r}",
             X,
             ids,
-            partial(embed, fitted, view),
+            lambda rows, first, own: embed(fitted, view, rows, first, ids=own),
             max(1, CHUNK // width),
             on_progress=on_progress,
         )
@@ -171,18 +170,24 @@ def embed_graph(
 ) -> dict[str, Entities]:
     """Return all entities of a graph, by view.
 
-    Entities are known by ids that were given in training and in the graph. In other views with
-    features all are known if :func:`has_training_rows` holds, else all are new. Raise InputError or
-    NotInductive as :func:`find_entities` does.
+    Entities are known by ids that were given in training and in the graph. Default ids do not
+    identify an entity, but the whole table does: in other views with features all entities are
+    known if the rows are those of the training, in their order, else all are new. Raise InputError
+    or NotInductive as :func:`find_entities` does.
     """
     found = {}
     for view, X in graph.views.items():
-        rows: Any = rows_or_ids(fitted, view, graph)
-        ids = graph.ids[view] if X is not None and ids_identify(fitted, view, graph) else None
+        rows = rows_or_ids(fitted, view, graph)
+        identified = X is not None and ids_identify(fitted, view, graph)
+        ids = graph.ids[view] if identified else None
         with progress_bar(f"embedding {view}", show_progress) as on_progress:
-            if X is not None and ids is None and has_training_rows(fitted, view, graph):
-                rows = None
             found[view] = find_entities(fitted, view, rows, ids, on_progress=on_progress)
+        if (
+            X is not None
+            and not identified
+            and _are_training_rows(fitted, view, graph, found[view])
+        ):
+            found[view] = find_entities(fitted, view, None, None)
     return found
 
 
@@ -191,17 +196,18 @@ def ids_identify(fitted: Fitted, view: str, graph: MultiViewGraph) -> bool:
     return view in fitted.given_ids and view in graph.given_ids
 
 
-def has_training_rows(fitted: Fitted, view: str, graph: MultiViewGraph) -> bool:
-    """Return whether a view of a graph repeats the rows of features in training, in their order.
+def _are_training_rows(
+    fitted: Fitted, view: str, graph: MultiViewGraph, entities: Entities
+) -> bool:
+    """Return whether entities without effects have the ids and features of the training entities.
 
-    Default ids do not identify an entity, but the whole table does. The model keeps no features:
-    ids and outputs without effects are compared. Raise InputError as :func:`find_entities` does.
+    The model keeps no features: outputs without effects are compared.
     """
     if not np.array_equal(graph.ids[view], fitted.ids[view]):
         return False
-    outputs = find_entities(fitted, view, rows_or_ids(fitted, view, graph), None).outputs
     known = fitted.plain.get(view, fitted.outputs[view])
-    return bool(np.abs(outputs - known).max() <= SAME_ROWS * np.abs(known).max())
+    difference = np.abs(entities.outputs - known).max()
+    return bool(difference <= SAME_ROWS * np.abs(known).max())
 
 
 def rows_or_ids(fitted: Fitted, view: str, graph: MultiViewGraph) -> Any:

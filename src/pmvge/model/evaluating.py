@@ -20,13 +20,19 @@ from pmvge.evaluation import (
     evaluate_popularity,
     paired_difference,
 )
-from pmvge.graph import Links, MultiViewGraph, Pair, known_positions, pair_key, parse_links
+from pmvge.graph import (
+    Links,
+    MultiViewGraph,
+    Pair,
+    find_links,
+    pair_key,
+    parse_links,
+)
 from pmvge.likelihoods import Level
 from pmvge.model.advice import suggest_changes
 from pmvge.model.embedding import (
     embed_graph,
     find_entities,
-    has_training_rows,
     ids_identify,
 )
 from pmvge.model.fitted import Fitted
@@ -45,11 +51,14 @@ class _Problem:
     popularity: dict[Pair, Popularity]
     in_alpha: bool = False  # whether alpha was computed from the held-out links, too
 
-    def shares(self, *, in_alpha: bool) -> dict[Pair, HeldOutShare]:
-        """Return the share of held-out links in all links of each view pair."""
+    def shares(self, overlap: Mapping[Pair, int], *, in_alpha: bool) -> dict[Pair, HeldOutShare]:
+        """Return the share of held-out links in all links of each view pair.
+
+        ``overlap`` are the numbers of held-out links that were in training.
+        """
         found = {}
         for pair, part in self.held_out.items():
-            new = len(part) - _overlap(part, self.known[pair])
+            new = len(part) - overlap[pair]
             total = len(self.known[pair]) + new
             found[pair] = HeldOutShare(new / max(1, total), in_alpha)
         return found
@@ -72,7 +81,7 @@ def evaluate(
     """
     if links is None:
         problem = _of_fit(fitted, include_known)
-    elif isinstance(links, MultiViewGraph) and not _same_entities(fitted, links):
+    elif isinstance(links, MultiViewGraph):
         problem = _of_graph(fitted, links, show_progress)
     else:
         problem = _of_training_entities(fitted, links)
@@ -94,7 +103,7 @@ def evaluate(
     model = {
         "weights": weights,
         "similarity": fitted.pair_similarity,
-        "shares": None if include_known else problem.shares(in_alpha=problem.in_alpha),
+        "shares": None if include_known else problem.shares(overlap, in_alpha=problem.in_alpha),
         **options,
     }
     levels = _levels(fitted, problem.held_out, problem.new)
@@ -105,7 +114,7 @@ def evaluate(
     popularity = evaluate_popularity(
         problem.held_out,
         problem.popularity,
-        shares=None if include_known else problem.shares(in_alpha=False),
+        shares=None if include_known else problem.shares(overlap, in_alpha=False),
         **options,
     )
     results |= {"popularity": popularity | {"meaning": POPULARITY}}
@@ -180,7 +189,7 @@ def _of_fit(fitted: Fitted, include_known: bool) -> _Problem:
 def _of_training_entities(fitted: Fitted, links: Any) -> _Problem:
     """Return links between training entities."""
     fitted.require_links("evaluate")
-    held = _parse(fitted, links.links if isinstance(links, MultiViewGraph) else links)
+    held = _parse(fitted, links)
     known = {pair: fitted.known_links(*pair) for pair in held}
     popularity = {pair: Popularity.of(part) for pair, part in known.items()}
     return _Problem(fitted.outputs, fitted.plain, _all_known(fitted), held, known, popularity)
@@ -189,8 +198,12 @@ def _of_training_entities(fitted: Fitted, links: Any) -> _Problem:
 def _of_graph(fitted: Fitted, graph: MultiViewGraph, show_progress: bool) -> _Problem:
     """Return the links of a graph that may have new entities."""
     fitted.require_links("evaluate")
+    if _has_training_ids(fitted, graph):
+        return _of_training_entities(fitted, graph.links)
     entities = embed_graph(fitted, graph, show_progress=show_progress)
     positions = {view: found.positions for view, found in entities.items()}
+    if all(np.array_equal(at, np.arange(len(fitted.ids[v]))) for v, at in positions.items()):
+        return _of_training_entities(fitted, graph.links)
     known, popularity = {}, {}
     for (a, b), links in graph.links.items():
         training = fitted.known_links(a, b)
@@ -202,7 +215,9 @@ def _of_graph(fitted: Fitted, graph: MultiViewGraph, show_progress: bool) -> _Pr
         )
         popularity[a, b] = Popularity(left, right, training.total, a == b)
     plain = {
-        view: find_entities(fitted, view, graph.views[view], None).outputs
+        view: fitted.plain[view]
+        if entities[view].outputs is fitted.outputs[view]
+        else find_entities(fitted, view, graph.views[view], None).outputs
         for view in fitted.plain
         if view in graph.views and (positions[view] >= 0).any()
     }
@@ -215,23 +230,19 @@ def _all_known(fitted: Fitted) -> dict[str, NDArray[np.bool_]]:
     return {view: np.zeros(len(ids), bool) for view, ids in fitted.ids.items()}
 
 
-def _same_entities(fitted: Fitted, graph: MultiViewGraph) -> bool:
-    """Return whether a graph has the entities of the training, in the same order.
-
-    Its ids are those of the training. If they were not given, its rows of features are, too.
-    """
+def _has_training_ids(fitted: Fitted, graph: MultiViewGraph) -> bool:
+    """Return whether all ids of a graph identify the training entities, in the same order."""
     return all(
-        view in fitted.ids and np.array_equal(ids, fitted.ids[view])
-        for view, ids in graph.ids.items()
-    ) and all(
-        X is None or ids_identify(fitted, view, graph) or has_training_rows(fitted, view, graph)
+        view in fitted.ids
+        and np.array_equal(graph.ids[view], fitted.ids[view])
+        and (X is None or ids_identify(fitted, view, graph))
         for view, X in graph.views.items()
     )
 
 
 def _overlap(links: Links, known: Links) -> int:
     """Return how many links are also in ``known``."""
-    return int((links.matrix() > 0).multiply(known.matrix() > 0).sum()) // (1 + links.within)
+    return int(np.count_nonzero(find_links(known, links.rows, links.cols) >= 0))
 
 
 def _parse(fitted: Fitted, links: Any) -> dict[Pair, Links]:
@@ -258,7 +269,7 @@ def _parse(fitted: Fitted, links: Any) -> dict[Pair, Links]:
             found[a, b] = table
             continue
         if isinstance(table, tuple) and len(table) in (2, 3):
-            ends = (known_positions(v, fitted.ids[v], e) for v, e in zip(pair, table, strict=False))
+            ends = (fitted.known_positions(v, e) for v, e in zip(pair, table, strict=False))
             table = (*ends, *table[2:])
         try:
             found[a, b] = parse_links(where, table, shape, a == b, None)

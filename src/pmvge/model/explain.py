@@ -147,7 +147,8 @@ def _evidence(
 ) -> tuple[float | None, tuple[Evidence, ...] | None]:
     """Return the weight of the known link, and the k known partners nearest to the candidate.
 
-    Partners of a new entity are those of its first links.
+    Vectors are compared as :meth:`PMvGE.similar <pmvge.PMvGE.similar>` does. Partners of a new
+    entity are those of its first links.
     """
     first = left.entities.first_links
     if right.view in first and left.position < 0:
@@ -159,17 +160,17 @@ def _evidence(
     weights = dict(zip(known.indices.tolist(), known.data.tolist(), strict=True))
     linked = weights.pop(right.position, 0.0)
     at = np.array([*weights], np.int64)
-    Y = fitted.embeddings[right.view][at].astype(np.float64)
-    y = right.outputs[: fitted.n_components].astype(np.float64)
-    norms = np.linalg.norm(Y, axis=1) * np.linalg.norm(y)
-    cosine = Y @ y / np.maximum(norms, np.finfo(np.float64).tiny)
-    best = np.argsort(-cosine, kind="stable")[:k]
+    compared = fitted.vector_similarity
+    candidate = compared.query_array(right.entities.outputs.astype(np.float64))
+    partners = compared.candidate_array(fitted.outputs[right.view][at].astype(np.float64))
+    similar = compared.outer_array(partners @ candidate[0])
+    best = np.argsort(-similar, kind="stable")[:k]
     return float(linked), tuple(
         Evidence(
             fitted.ids[right.view][at[n]].item(),
             entity_name(fitted, right.view, int(at[n])),
             float(weights[int(at[n])]),
-            float(cosine[n]),
+            float(similar[n]),
         )
         for n in best
     )

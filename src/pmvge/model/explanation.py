@@ -29,7 +29,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A known partner of an entity, and the cosine of its vector with the candidate's."""
+    """A known partner of an entity, and how similar its vector is to that of the candidate.
+
+    ``similarity`` is that of :meth:`PMvGE.similar <pmvge.PMvGE.similar>`: mostly the cosine.
+    """
 
     id: int | str
     name: str | None

@@ -14,6 +14,7 @@ from pmvge.graph import Ids
 from pmvge.model.estimator import PMvGE
 from pmvge.model.fitted import texts_of
 from pmvge.model.indexing import Index, similar_index
+from pmvge.model.searching import known_links
 
 
 class Chunk(NamedTuple):
@@ -37,6 +38,17 @@ class Chunk(NamedTuple):
 def positions_of(model: PMvGE, view: str, ids: Ids) -> NDArray[np.int64]:
     """Return the positions of training entities in ``model.ids_``, -1 for ids that have none."""
     return model._check_fitted().positions_of(view, ids)
+
+
+def training_positions(model: PMvGE, view: str, chunk: Chunk) -> NDArray[np.int64]:
+    """Return which training entities those of a chunk are, as a search does; -1 for new ones.
+
+    Beside features, only ids that were given in training identify an entity.
+    """
+    fitted = model._check_fitted()
+    if chunk.given_ids is None or (chunk.X is not None and view not in fitted.given_ids):
+        return np.full(len(chunk.ids), -1, np.int64)
+    return fitted.positions_of(view, chunk.given_ids)
 
 
 def entity_texts(model: PMvGE, view: str) -> dict[str, NDArray[Any]]:
@@ -93,8 +105,8 @@ def best_partners(
     key = "similarity" if by == "similarity" else "expected_weight"
     fitted = model._check_fitted()
     at = fitted.positions_of(among, partners.ravel()).reshape(partners.shape)
-    own = fitted.positions_of(view, ids) if chunk.given_ids is not None else [-1] * len(ids)
-    known = _are_linked(model, view, chunk, among, at)
+    own = training_positions(model, view, chunk)
+    known = _are_linked(model, view, chunk, own, among, at)
     texts = entity_texts(model, among)
     return [
         {
@@ -125,26 +137,23 @@ def _name(model: PMvGE, view: str, position: int) -> dict[str, str]:
 
 
 def _are_linked(
-    model: PMvGE, view: str, chunk: Chunk, among: str, at: NDArray[np.int64]
+    model: PMvGE,
+    view: str,
+    chunk: Chunk,
+    own: NDArray[np.int64],
+    among: str,
+    at: NDArray[np.int64],
 ) -> list[list[bool | None]]:
     """Return which partners, at positions (entities, k), are linked; None without links."""
     if model.links_ is None:
         return [[None] * at.shape[1]] * len(at)
-    linked = _linked(model, view, chunk, among)
+    fitted = model._check_fitted()
+    linked = known_links(fitted, view, own, among)
+    if chunk.links and among in chunk.links:
+        rows, partners, weights = chunk.links[among]
+        columns = fitted.positions_of(among, partners)
+        linked = linked + sparse.csr_array((weights, (rows, columns)), linked.shape)
     rows = np.repeat(np.arange(len(at)), at.shape[1])
     weights = np.asarray(linked[rows, at.ravel().clip(0)]).ravel() if at.size else np.empty(0)
     known: Any = np.reshape(weights > 0, at.shape).tolist()
     return known  # type: ignore[no-any-return]
-
-
-def _linked(model: PMvGE, view: str, chunk: Chunk, among: str) -> sparse.csr_array:
-    """Return the weights of known links and of first links, (entities, entities of ``among``)."""
-    shape = (len(chunk.ids), len(model.ids_[among]))
-    linked = sparse.csr_array(shape)
-    if chunk.given_ids is not None:
-        linked = model.known_links(view, chunk.given_ids, among=among)
-    if chunk.links and among in chunk.links:
-        rows, partners, weights = chunk.links[among]
-        columns = model._check_fitted().positions_of(among, partners)
-        linked = sparse.csr_array(linked + sparse.csr_array((weights, (rows, columns)), shape))
-    return linked

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from pmvge.graph import Links, Pair
+from pmvge.graph import Links, Pair, find_links
 from pmvge.model.estimator import PMvGE
 from pmvge.model.evaluating import evaluate
 from pmvge.model.fitted import Fitted
 from pmvge.model.training_links import TrainingLinks
-from pmvge.model.updating import link_places
 
 MIN_FALL = 0.1  # of the validation gain; updates change it by less
 MIN_DROP = 0.02  # of the AUC; an update and a new fit differ by less
@@ -64,7 +63,7 @@ def _with_shared_links(old: Fitted, new: Fitted) -> tuple[Fitted, Fitted]:
         j = old.positions_of(b, new.ids[b])[part.cols]
         if part.within:
             i, j = np.minimum(i, j), np.maximum(i, j)
-        place = link_places(former, i, j)
+        place = find_links(former, i, j)
         shared = np.zeros(len(former), bool)
         shared[place[place >= 0]] = True
         held[0][a, b], held[1][a, b] = former.select(shared), part.select(place >= 0)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmvge.errors import InputError, short
-from pmvge.graph import Links, MultiViewGraph, Pair, pair_key
+from pmvge.graph import MultiViewGraph, Pair, find_links, pair_key
 from pmvge.model.fitted import Fitted, Labels
 from pmvge.model.fitting import fit
 from pmvge.model.starting import Positions, match_graph, positions_in
@@ -87,24 +87,13 @@ def find_changes(fitted: Fitted, graph: MultiViewGraph) -> Changes:
         i, j = positions[a][links.rows], positions[b][links.cols]
         if links.within:
             i, j = np.minimum(i, j), np.maximum(i, j)
-        place = link_places(old, i, j)
+        place = find_links(old, i, j)
         same = place >= 0
         places[a, b] = place
         changed[a, b] = int((links.weights[same] != old.weights[place[same]]).sum())
         gone[a, b] = len(old) - int(same.sum())
     missing = {view: len(fitted.ids[view]) - int((at >= 0).sum()) for view, at in positions.items()}
     return Changes(graph, positions, missing, places, changed, gone)
-
-
-def link_places(links: Links, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the place of each entity pair (i, j) among sorted links, -1 if it is none of them."""
-    m = links.shape[1]
-    keys, wanted = links.rows.astype(np.int64) * m + links.cols, i * m + j
-    place = np.minimum(np.searchsorted(keys, wanted), max(0, len(keys) - 1))
-    found = np.zeros(len(wanted), bool)
-    if len(keys):
-        found = (i >= 0) & (j >= 0) & (keys[place] == wanted)
-    return np.where(found, place, -1)
 
 
 def update(fitted: Fitted, changes: Changes, *, progress: bool) -> Fitted:
@@ -147,8 +136,7 @@ def _split(fitted: Fitted, changes: Changes) -> tuple[MultiViewGraph, MultiViewG
         out = np.zeros(len(links), bool)
         if before is not None and len(before):
             old = fitted.known_links(*pair)
-            rows, cols = old.rows.astype(np.int64), old.cols.astype(np.int64)
-            was_held = link_places(before, rows, cols) >= 0
+            was_held = find_links(before, old.rows, old.cols) >= 0
             out[place >= 0] = was_held[place[place >= 0]]
             share = len(before) / max(1, len(old))
             out[place < 0] = rng.random(int((place < 0).sum())) < share

@@ -19,10 +19,10 @@ KNOWN, HELD_OUT, NEW = "training", "held out", "new"
 
 @dataclass(frozen=True)
 class Partner:
-    """A partner of a query: its position, the expected weight, and the status of the link."""
+    """A partner of a query: its position, its score, and the status of the link."""
 
     position: int
-    expected: float
+    expected: float  # the expected weight; of similar entities the similarity
     status: str  # KNOWN, HELD_OUT or NEW
 
 
@@ -50,6 +50,7 @@ def examples(
     most = k + max((len(known) for known, _ in links), default=0)
     ids, mu = model.search(a, ids=model.ids_[a][rows], among=b, k=most, exclude="self")
     at = find_ids(model.ids_[b], ids.ravel()).reshape(ids.shape)
+    at[np.isnan(mu)] = -1  # no partner; -1 may also be an id
     chosen = []
     for row, (i, (known, held)) in enumerate(zip(rows.tolist(), links, strict=True)):
         expected = dict(zip(at[row].tolist(), mu[row].tolist(), strict=True))
@@ -67,21 +68,22 @@ def examples(
 def similar(
     model: PMvGE, view: str, k: int, *, queries: int = QUERIES
 ) -> list[tuple[int, list[Partner]]]:
-    """Return the k entities of a view with the largest cosines, for those with the most links."""
-    Y = model.embeddings_[view].astype(np.float64)
-    Y /= np.maximum(np.linalg.norm(Y, axis=1, keepdims=True), 1e-12)
-    degree = np.zeros(len(Y))
+    """Return the k most similar entities of a view, for those with the most links.
+
+    They are those of :meth:`PMvGE.similar <pmvge.PMvGE.similar>`.
+    """
+    degree = np.zeros(len(model.ids_[view]))
     for pair, links in (model.links_.training if model.links_ else {}).items():
         for end, values in zip(pair, links.degrees(), strict=True):
             degree += values if end == view else 0
     rows = np.argsort(-degree, kind="stable")[:queries]
-    cosines = Y[rows] @ Y.T
-    cosines[np.arange(len(rows)), rows] = -np.inf
-    order = np.argsort(-cosines, axis=1, kind="stable")[:, : min(k, len(Y) - 1)]
-    return [
-        (i, [Partner(j, float(cosines[row, j]), NEW) for j in order[row].tolist()])
-        for row, i in enumerate(rows.tolist())
-    ]
+    ids, scores = model.similar(view, ids=model.ids_[view][rows], k=k)
+    at = find_ids(model.ids_[view], ids.ravel()).reshape(ids.shape)
+    found = []
+    for i, near, g in zip(rows, at, scores, strict=True):
+        partners = [Partner(int(j), float(g[n]), NEW) for n, j in enumerate(near)]
+        found.append((int(i), [partner for partner in partners if not np.isnan(partner.expected)]))
+    return found
 
 
 def _queries(data: PairData, queries: int, rng: np.random.Generator) -> NDArray[np.int64]:

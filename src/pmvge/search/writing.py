@@ -61,7 +61,7 @@ def embed_in_batches(
     where: str,
     X: Any,
     ids: Any,
-    embed: Callable[[Any, int], NDArray[np.float32]],
+    embed: Callable[[Any, int, Any], NDArray[np.float32]],
     batch_size: int,
     *,
     on_progress: Callable[[int, int | None], None] | None = None,
@@ -69,8 +69,8 @@ def embed_in_batches(
     """Yield the ids and vectors of X, ``batch_size`` rows at a time.
 
     If X is an iterator, it gives the batches: rows, or (ids, rows). Without ids, rows are numbered.
-    ``embed`` is called with a batch and the number of its first row. Raise InputError if ids and
-    rows do not match.
+    ``embed`` is called with a batch, the number of its first row, and its ids, None without; a
+    batch without rows is given by its ids alone. Raise InputError if ids and rows do not match.
     """
     n, batches = _batches(X, batch_size)
     if ids is not None:
@@ -83,18 +83,19 @@ def embed_in_batches(
         own_ids, rows = batch if isinstance(batch, tuple) and len(batch) == 2 else (None, batch)
         if own_ids is not None and ids is not None:
             raise InputError(f"{where}: expected ids either in ids or in the batches, got both")
-        vectors = embed(own_ids if rows is None else rows, first)
+        if own_ids is None and rows is not None and ids is not None:
+            own_ids = ids[first : first + _count(rows)]
+        if own_ids is not None:
+            own_ids = as_input_ids(f"{where}: ids", own_ids)
+            if rows is not None and len(own_ids) != _count(rows):
+                raise InputError(
+                    f"{where}: expected an id for each row, got {len(own_ids)} ids for "
+                    f"{_count(rows)} rows from row {first} on"
+                )
+        vectors = embed(own_ids, first, None) if rows is None else embed(rows, first, own_ids)
         after = first + len(vectors)
-        if own_ids is None:
-            own_ids = np.arange(first, after) if ids is None else ids[first:after]
-        own_ids = as_input_ids(f"{where}: ids", own_ids)
-        if len(own_ids) != len(vectors):
-            raise InputError(
-                f"{where}: expected an id for each row, got {len(own_ids)} ids for "
-                f"{len(vectors)} rows from row {first} on"
-            )
-        if len(own_ids):
-            yield Embeddings(own_ids, vectors)
+        if len(vectors):
+            yield Embeddings(np.arange(first, after) if own_ids is None else own_ids, vectors)
         first = after
         if on_progress is not None:
             on_progress(first, n)
@@ -104,6 +105,11 @@ def embed_in_batches(
         raise InputError(f"{where}: expected {first} ids, one per row, got {len(ids)}")
     if not first:
         yield Embeddings(np.arange(0), vectors)
+
+
+def _count(rows: Any) -> int:
+    shape = getattr(rows, "shape", None)
+    return int(shape[0]) if shape else len(rows)
 
 
 def _batches(X: Any, batch_size: int) -> tuple[int | None, Iterable[Any]]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pmvge.errors import InputError, choose, short
 from pmvge.graph import Ids
-from pmvge.model import Chunk, PMvGE, entity_texts, positions_of
+from pmvge.model import Chunk, PMvGE, entity_texts, training_positions
 from pmvge.serving.errors import Refused
 from pmvge.serving.schemas import Entities, FirstLink, LinkedEntities
 from pmvge.serving.settings import Limits
@@ -75,15 +75,8 @@ def check_results(entities: int, others: int, limits: Limits) -> None:
 
 
 def known_rows(model: PMvGE, view: str, chunk: Chunk) -> NDArray[np.bool_]:
-    """Return which entities were in training.
-
-    Without features, an id names an entity of the training, also a default id.
-    """
-    if chunk.given_ids is None:
-        return np.zeros(len(chunk.ids), bool)
-    if chunk.X is None:
-        return positions_of(model, view, chunk.given_ids) >= 0
-    return model.is_known(view, chunk.given_ids)
+    """Return which entities were in training."""
+    return training_positions(model, view, chunk) >= 0
 
 
 def _count_known(model: PMvGE, view: str, ids: Ids | None, n: int, notes: Notes) -> None:

@@ -102,12 +102,12 @@ class EmbeddingMixin(LearnedState):
         thousands: X may be a memory map larger than memory, an iterator of chunks of rows, or an
         iterator of pairs ``(ids, rows)`` as :func:`pmvge.tables.read_rows` yields them.
 
-        ``ids`` are the ids of all rows; by default rows are numbered from 0. Repeated ids are not
-        detected. For a featureless view, X are the ids. The file has the columns ``id`` and
-        ``vector`` and can be read with :meth:`Embeddings.load <pmvge.Embeddings.load>`. It is
-        replaced atomically after all rows are embedded: an error leaves an existing file as it was.
-        Raise InputError if rows or ids are not valid, and StorageError if the file cannot be
-        written.
+        ``ids`` are the ids of all rows, which identify known entities as in :meth:`embed`; by
+        default rows are numbered from 0, and new. Repeated ids are not detected. For a featureless
+        view, X are the ids. The file has the columns ``id`` and ``vector`` and can be read with
+        :meth:`Embeddings.load <pmvge.Embeddings.load>`. It is replaced atomically after all rows
+        are embedded: an error leaves an existing file as it was. Raise InputError if rows or ids
+        are not valid, and StorageError if the file cannot be written.
         """
         fitted = self._check_fitted()
         return embed_to_file(fitted, Path(path), view, X, ids, show_progress=self.progress)
@@ -120,7 +120,8 @@ class EmbeddingMixin(LearnedState):
         """
         fitted = self._check_fitted()
         found = embed_graph(fitted, graph, show_progress=self.progress)
-        return {view: part.outputs[:, : fitted.n_components] for view, part in found.items()}
+        K = fitted.n_components
+        return {view: np.array(part.outputs[:, :K]) for view, part in found.items()}  # copies
 
     def vectors(
         self,

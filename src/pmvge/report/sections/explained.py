@@ -52,15 +52,23 @@ def explained(model: PMvGE, pairs: Sequence[PairData], seed: int) -> Section:
     ]
     lead = (
         f"Why {called[0]} and {called[1]} have the expected weight "
-        f"{format_number(found.expected_weight)}. The bars add up to its logarithm, "
-        f"{format_number(found.log_expected_weight)}. Features and effects are compared with an "
-        "average entity without links; the remainder is the error of the numerical integral."
+        f"{format_number(found.expected_weight)}. The bars add up to {_sum(found)}. "
+        "Features and effects are compared with an average entity without links; the remainder is "
+        "the error of the numerical integral."
     )
     body = (
         f'<div class="card">{legend([*names, ("both", TRAINING)])}'
         f"{_bars(found.parts, colors)}</div>{_evidence(found)}"
     )
     return Section("explained", TITLE, lead, body, "Explained")
+
+
+def _sum(found: Explanation) -> str:
+    """Return what the bars add up to; not for every family the logarithm of the expected weight."""
+    eta = found.log_expected_weight
+    if np.isclose(found.expected_weight, np.exp(eta), rtol=1e-3, atol=0):
+        return f"its logarithm, {format_number(eta)}"
+    return f"{format_number(eta)}, which the likelihood family turns into this weight"
 
 
 def _bars(parts: Sequence[Part], colors: Mapping[str, str]) -> str:
@@ -88,7 +96,7 @@ def _evidence(found: Explanation) -> str:
         ]
         for entry in found.evidence
     ]
-    head = ["known partner", "weight", "cosine with the candidate"]
+    head = ["known partner", "weight", "similarity to the candidate"]
     return (
         "<h3>Known partners like it</h3>"
         f'<div class="card">{table(head, rows, text_columns=1)}</div>'
