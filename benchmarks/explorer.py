@@ -37,7 +37,7 @@ def make_model(folder: Path, n: int) -> dict[str, Any]:
     """Save a model of n entities and 8 others with a random map; return its coordinates."""
     from pmvge import MultiViewGraph, PMvGE
     from pmvge.model import Map
-    from pmvge.model.map_file import vectors_checksum
+    from pmvge.model.mapping.map_file import vectors_checksum
 
     rng = np.random.default_rng(0)
     rows = np.concatenate([np.arange(0, n, max(1, n // 20_000)), rng.integers(n, size=20_000)])

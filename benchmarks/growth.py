@@ -23,7 +23,7 @@ from step import median_times
 from pmvge import MultiViewGraph
 from pmvge.encoders import EncoderSpec, MultiViewEncoder, choose_encoders, schemas_of
 from pmvge.experiments.paper_model import paper_model
-from pmvge.model.trainer import make_trainer
+from pmvge.model.fitting.trainer import make_trainer
 
 SIZES = (10_000, 100_000, 1_000_000)
 GOAL = 1.3

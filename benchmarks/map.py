@@ -25,7 +25,7 @@ from sklearn.manifold import TSNE
 
 from pmvge import PMvGE
 from pmvge.model import compute_map
-from pmvge.model.map_quality import find_top_partners, partner_share
+from pmvge.model.mapping.quality import find_top_partners, partner_share
 
 SEED = 0
 SIMULATED = {"simulated, 10^5": 10**5, "simulated, 10^6": 10**6}

@@ -25,8 +25,8 @@ from scipy.spatial import cKDTree
 from pmvge import PMvGE
 from pmvge.maps.affinities import PARTNER_SHARE, affinities
 from pmvge.maps.tsne import spectral_start, tsne
-from pmvge.model.map_neighbours import Neighbours
-from pmvge.model.map_quality import find_top_partners, partner_share
+from pmvge.model.mapping.neighbours import Neighbours
+from pmvge.model.mapping.quality import find_top_partners, partner_share
 
 SEED, K = 100, 10
 SHARES = (0.0, 0.3, 0.5, 0.6, 0.7, 0.9)

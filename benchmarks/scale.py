@@ -40,8 +40,8 @@ from step import median_times
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.encoders import EncoderSpec, MultiViewEncoder, choose_encoders, schemas_of
 from pmvge.experiments.paper_model import paper_model
-from pmvge.model.priors import EVERY as PRIOR_STEPS
-from pmvge.model.trainer import make_trainer
+from pmvge.model.fitting.priors import EVERY as PRIOR_STEPS
+from pmvge.model.fitting.trainer import make_trainer
 from pmvge.training import Trainer
 
 SIZES = (100_000, 1_000_000, 10_000_000)

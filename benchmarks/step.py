@@ -27,7 +27,7 @@ from pmvge import EncoderSpec, MultiViewGraph
 from pmvge.encoders import MultiViewEncoder, schemas_of
 from pmvge.experiments.paper_model import paper_model
 from pmvge.likelihoods import build_family
-from pmvge.model.trainer import make_trainer
+from pmvge.model.fitting.trainer import make_trainer
 
 LINKS = UNIFORM = 512
 NODES = 20_000

@@ -25,7 +25,7 @@ from pmvge.distributed.process_group import leave_process_group
 from pmvge.distributed.shards import link_share
 from pmvge.encoders import EncoderSpec, MultiViewEncoder, choose_encoders, schemas_of
 from pmvge.likelihoods import BlockObjective
-from pmvge.model.trainer import make_trainer
+from pmvge.model.fitting.trainer import make_trainer
 from pmvge.sampling import BlockSampler, row_gatherer
 from pmvge.tables import LinkTable, ViewTable, read_project, read_tables, share_links
 from pmvge.training import EncodedLoss

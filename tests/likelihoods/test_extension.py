@@ -22,7 +22,7 @@ from pmvge.likelihoods import (
     family_name,
     register_family,
 )
-from pmvge.model.trainer import _has_unused_parameters, make_trainer
+from pmvge.model.fitting.trainer import _has_unused_parameters, make_trainer
 from pmvge.report import write_report
 
 

@@ -281,7 +281,7 @@ def test_evaluate_ranks_by_similarities_with_biases(graph):
 
 
 def test_centring_biases_keeps_expected_weights(graph, monkeypatch):
-    from pmvge.model import fitting
+    from pmvge.model.fitting import fit as fitting
 
     centred = fit(graph, similarity="inner")
     monkeypatch.setattr(fitting, "centre_biases", lambda *_: None)

@@ -8,7 +8,7 @@ from scipy import optimize, special
 
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.errors import InputError, NotInductive
-from pmvge.model import fold_in as module
+from pmvge.model.fold_in import fold_in as module
 
 N, M = 60, 40
 FILMS = [f"f{n}" for n in range(M)]

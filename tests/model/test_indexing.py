@@ -251,7 +251,7 @@ def test_views_whose_names_look_like_those_of_others(tmp_path):
 
 @pytest.mark.parametrize("kind", ["exact", "hnsw"])
 def test_search_to_writes_the_lists_of_search(model, approximate, tmp_path, monkeypatch, kind):
-    monkeypatch.setattr("pmvge.model.indexing.BATCH", 50)
+    monkeypatch.setattr("pmvge.model.searching.indexes.BATCH", 50)
     index = approximate if kind == "hnsw" else model.index("films", among="users")
     path = tmp_path / "best.parquet"
     n = index.search_to(path, k=4, exclude="known", min_weight=0.5)
@@ -288,7 +288,7 @@ def test_a_failed_batch_keeps_the_old_file(model, tmp_path, monkeypatch):
     index = model.index("films", among="users")
     index.search_to(path, k=2)
     before = path.read_bytes()
-    monkeypatch.setattr("pmvge.model.indexing.BATCH", 50)
+    monkeypatch.setattr("pmvge.model.searching.indexes.BATCH", 50)
     usual, calls = type(index)._table, []
 
     def failing(self, *arguments):
@@ -327,7 +327,7 @@ def test_search_to_sorts_the_ids_of_a_view_once(tmp_path, monkeypatch):
         sizes.append(len(ids))
         return np.argsort(ids, kind="stable")
 
-    monkeypatch.setattr("pmvge.model.indexing.BATCH", 20)
+    monkeypatch.setattr("pmvge.model.searching.indexes.BATCH", 20)
     for module in ("pmvge.graph.ids", "pmvge.model.fitted"):
         monkeypatch.setattr(f"{module}.sort_ids", sort_ids)
     index = model.index("films", among="users")

@@ -13,7 +13,7 @@ from pmvge import MultiViewGraph, PMvGE, storage
 from pmvge.errors import GraphError, StorageError
 from pmvge.graph import hold_out_links
 from pmvge.model import TrainingLinks
-from pmvge.model.links_files import Texts, links_from_files, links_to_files
+from pmvge.model.saving.links_files import Texts, links_from_files, links_to_files
 from pmvge.storage import DamagedValue
 
 LABELS = {"a": {"colour": ["red", "", "blaü"] * 4, "size": list(range(12))}}
@@ -133,7 +133,7 @@ def test_damaged_files_are_refused(model, tmp_path, part):
 @pytest.mark.parametrize("weights", [[2.0] * 12, [1.0] * 5 + [3.0] * 7, [1.0] * 11 + [3.0]])
 @pytest.mark.parametrize("n_held", [None, 0, 4])
 def test_links_are_written_and_read_in_chunks(tmp_path, monkeypatch, weights, n_held):
-    monkeypatch.setattr("pmvge.model.links_files.CHUNK", 5)
+    monkeypatch.setattr("pmvge.model.saving.links_files.CHUNK", 5)
     rows, cols = np.divmod(np.arange(0, 24, 2), 7)
     links = MultiViewGraph({"a": 12, "b": 7}, {("a", "b"): (rows, cols, weights)}).links["a", "b"]
     first = n_held or 0
@@ -150,7 +150,7 @@ def test_links_are_written_and_read_in_chunks(tmp_path, monkeypatch, weights, n_
 
 def test_equal_weights_are_not_expanded_in_memory(tmp_path, monkeypatch):
     """Memory of numpy arrays only; Arrow's columns are not counted."""
-    monkeypatch.setattr("pmvge.model.links_files.CHUNK", 1000)
+    monkeypatch.setattr("pmvge.model.saving.links_files.CHUNK", 1000)
     n_links = 100_000
     rows, cols = np.divmod(np.arange(n_links, dtype=np.int32), 400)
     rows.flags.writeable = cols.flags.writeable = False

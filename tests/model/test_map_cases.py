@@ -8,8 +8,9 @@ from scipy.spatial import cKDTree
 
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.maps import tsne
-from pmvge.model import Map, compute_map, mapping, sample_map
-from pmvge.model.map_quality import TopPartners, partner_share
+from pmvge.model import Map, compute_map, sample_map
+from pmvge.model.mapping import compute as mapping
+from pmvge.model.mapping.quality import TopPartners, partner_share
 from pmvge.similarities import SIMILARITIES
 
 GROUPS = 4

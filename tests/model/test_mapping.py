@@ -107,7 +107,7 @@ def test_a_wrong_value_in_the_manifest_is_an_error(model, drawn, tmp_path, chang
 
 def test_a_saved_map_is_not_computed_again(model, drawn, tmp_path, monkeypatch):
     drawn.save(tmp_path)
-    monkeypatch.setattr("pmvge.model.mapping.compute_map", None)
+    monkeypatch.setattr("pmvge.model.mapping.compute.compute_map", None)
     assert_equal(saved_map(model, tmp_path, progress=False), drawn)
 
 

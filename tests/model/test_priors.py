@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.distributed import SINGLE_PROCESS
-from pmvge.model import priors
+from pmvge.model.fitting import priors
 
 SETTINGS = {
     "encoder": {"user": "linear", "film": "identity"},

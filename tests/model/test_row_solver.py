@@ -11,8 +11,8 @@ import torch
 from scipy import optimize, special
 
 from pmvge.likelihoods import Family, Poisson
-from pmvge.model import row_solver
-from pmvge.model.row_solver import RowLikelihood, Rows, maximize
+from pmvge.model.fold_in import row_solver
+from pmvge.model.fold_in.row_solver import RowLikelihood, Rows, maximize
 from pmvge.similarities import (
     Cosine,
     Difference,

@@ -16,7 +16,7 @@ from pmvge import EncoderSpec, MultiViewGraph, PMvGE, storage
 from pmvge.checks import NotFitted
 from pmvge.errors import InputError, StorageError
 from pmvge.likelihoods import FAMILIES, build_family, family_name
-from pmvge.model import saving
+from pmvge.model.saving import model_folder as saving
 
 SETTINGS = {
     "n_components": 4,

@@ -5,7 +5,7 @@ import pytest
 
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.errors import InputError, NotInductive
-from pmvge.model.map_neighbours import Neighbours
+from pmvge.model.mapping.neighbours import Neighbours
 
 N = 60
 

@@ -12,7 +12,7 @@ from scipy import sparse
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.errors import CheckpointMismatch, GraphError, InputError, ParameterError
 from pmvge.model import NoNewRows
-from pmvge.model.updating import MIN_STEPS
+from pmvge.model.fitting.updating import MIN_STEPS
 
 N, M, TAGS = 30, 24, 8
 QUICK = {"max_steps": 150, "similarity": "inner", "progress": False, "random_state": 0}
@@ -91,7 +91,7 @@ def test_known_entities_start_from_the_model(today, shuffle):
 @pytest.fixture
 def to_the_end(monkeypatch):
     """Fold in until the maximum is reached."""
-    monkeypatch.setattr("pmvge.model.fold_in.FIRST_STEPS", 100)
+    monkeypatch.setattr("pmvge.model.fold_in.fold_in.FIRST_STEPS", 100)
 
 
 def test_new_entities_with_effects_are_folded_in(today, to_the_end):
@@ -444,7 +444,7 @@ def test_a_failed_update_leaves_the_model_as_it_was(today, monkeypatch):
     def fail(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pmvge.model.updating.fit", fail)
+    monkeypatch.setattr("pmvge.model.fitting.updating.fit", fail)
     with pytest.raises(KeyboardInterrupt):
         model.update(make(N + 1))
     assert state(model) == before

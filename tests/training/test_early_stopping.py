@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pmvge import MultiViewGraph, PMvGE
-from pmvge.model import fit_inputs
+from pmvge.model.fitting import fit_inputs
 
 
 @pytest.fixture(scope="module")

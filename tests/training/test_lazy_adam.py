@@ -11,7 +11,7 @@ from pmvge import MultiViewGraph, PMvGE
 from pmvge.encoders import Lookup
 from pmvge.encoders.layers import Affine
 from pmvge.graph import SparseRows
-from pmvge.model import trainer as model_trainer
+from pmvge.model.fitting import trainer as model_trainer
 from pmvge.training.lazy_adam import LazyAdam
 
 N, K, STEPS = 40, 5, 300

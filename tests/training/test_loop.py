@@ -14,7 +14,7 @@ from torch import nn
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.errors import DivergedError
 from pmvge.likelihoods import Loss
-from pmvge.model import trainer as model_trainer
+from pmvge.model.fitting import trainer as model_trainer
 from pmvge.sampling import BatchStream
 from pmvge.training import Checkpoints, Constant, Plan, Trainer
 from pmvge.training.schedule import StepDecay

@@ -3,14 +3,16 @@
 from pmvge.model.describe import setting_text
 from pmvge.model.encoder_module import EncoderModule, linked_views
 from pmvge.model.estimator import PMvGE
-from pmvge.model.explanation import Evidence, Explanation, Part
-from pmvge.model.fit_inputs import split_links
+from pmvge.model.explain.explanation import Evidence, Explanation, Part
 from pmvge.model.fitted import Labels
-from pmvge.model.indexing import Index
-from pmvge.model.map_file import Map
-from pmvge.model.mapping import compute_map, sample_map, saved_map
+from pmvge.model.fitting.fit_inputs import split_links
+from pmvge.model.fitting.regressions import find_regressions
+from pmvge.model.fitting.updating import NoNewRows
+from pmvge.model.mapping.compute import compute_map, sample_map, saved_map
+from pmvge.model.mapping.map_file import Map
 from pmvge.model.parameters import check_parameters
-from pmvge.model.partners import (
+from pmvge.model.searching.indexes import Index
+from pmvge.model.searching.partners import (
     Chunk,
     best_partners,
     check_columns,
@@ -19,9 +21,7 @@ from pmvge.model.partners import (
     positions_of,
     training_positions,
 )
-from pmvge.model.regressions import find_regressions
 from pmvge.model.training_links import TrainingLinks
-from pmvge.model.updating import NoNewRows
 
 __all__ = [
     "Chunk",

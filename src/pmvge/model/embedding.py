@@ -20,8 +20,8 @@ from pmvge.graph import (
     as_input_ids,
     check_rows,
 )
-from pmvge.model.first_links import FirstLinks
 from pmvge.model.fitted import Fitted
+from pmvge.model.fold_in.first_links import FirstLinks
 from pmvge.progress import OnProgress, progress_bar
 from pmvge.search import embed_in_batches, save_atomically
 

@@ -18,14 +18,14 @@ from torch import nn
 from pmvge.encoders import EncoderSpec
 from pmvge.errors import ParameterError
 from pmvge.graph import MultiViewGraph
-from pmvge.model.calibrating import calibrate, held_out_factors
 from pmvge.model.card import MAX_PAIRS, card_text, write_card
 from pmvge.model.describe import describe_model
 from pmvge.model.fitted import Factors, with_labels
-from pmvge.model.fitting import fit
+from pmvge.model.fitting.calibrating import calibrate, held_out_factors
+from pmvge.model.fitting.fit import fit
+from pmvge.model.fitting.updating import NoNewRows, find_changes, update
 from pmvge.model.mixins import EmbeddingMixin, EvaluationMixin, SearchMixin
-from pmvge.model.saving import load_model, save_model
-from pmvge.model.updating import NoNewRows, find_changes, update
+from pmvge.model.saving.model_folder import load_model, save_model
 from pmvge.training import Callback, check_callbacks
 
 Encoder = str | EncoderSpec | dict[str, str | EncoderSpec | nn.Module]

@@ -36,7 +36,7 @@ from pmvge.model.embedding import (
     ids_identify,
 )
 from pmvge.model.fitted import Fitted
-from pmvge.model.searching import known_links
+from pmvge.model.searching.search import known_links
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,8 @@ import pytest
 
 from pmvge import PMvGE, serving
 from pmvge.errors import InputError, StorageError
-from pmvge.model import Map, mapping
+from pmvge.model import Map
+from pmvge.model.mapping import compute as mapping
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pmvge.graph import MultiViewGraph, as_input_ids
 from pmvge.likelihoods import intensity
 from pmvge.model.embedding import embed, embed_graph, embed_to_file, find_entities
 from pmvge.model.encoder_module import EncoderModule
-from pmvge.model.fold_in import find_or_fold_in
+from pmvge.model.fold_in.fold_in import find_or_fold_in
 from pmvge.model.mixins.learned import LearnedState
 from pmvge.progress import progress_bar
 

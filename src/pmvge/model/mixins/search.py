@@ -11,10 +11,11 @@ from scipy import sparse
 
 from pmvge.errors import InputError
 from pmvge.graph import Ids, as_input_ids
-from pmvge.model.explain import explain
-from pmvge.model.explanation import Explanation
-from pmvge.model.finding import find_by_name
-from pmvge.model.indexing import (
+from pmvge.model.explain.explain import explain
+from pmvge.model.explain.explanation import Explanation
+from pmvge.model.mixins.learned import LearnedState
+from pmvge.model.searching.finding import find_by_name
+from pmvge.model.searching.indexes import (
     Index,
     build_index,
     load_index,
@@ -22,8 +23,7 @@ from pmvge.model.indexing import (
     similar_index,
     training_candidates,
 )
-from pmvge.model.mixins.learned import LearnedState
-from pmvge.model.searching import known_links
+from pmvge.model.searching.search import known_links
 
 
 class SearchMixin(LearnedState):

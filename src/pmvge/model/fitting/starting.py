@@ -22,9 +22,9 @@ from pmvge.encoders import Lookup, MultiViewEncoder, schemas_of
 from pmvge.errors import InputError, ParameterError, short
 from pmvge.graph import Ids, MultiViewGraph, find_ids
 from pmvge.likelihoods import Family, family_name
-from pmvge.model.first_links import FirstLinks
 from pmvge.model.fitted import Fitted
-from pmvge.model.fold_in import fold_in_effects
+from pmvge.model.fold_in.first_links import FirstLinks
+from pmvge.model.fold_in.fold_in import fold_in_effects
 from pmvge.similarities import similarity_name
 
 # What a link of a table means; how the file is written may change.

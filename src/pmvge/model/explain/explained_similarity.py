@@ -15,10 +15,10 @@ from torch import nn
 from pmvge.encoders import MLP, Zero
 from pmvge.graph import Features, SparseRows, take
 from pmvge.model.embedding import encode_entities
-from pmvge.model.explained_entity import ExplainedEntity
-from pmvge.model.explanation import Part
+from pmvge.model.explain.explained_entity import ExplainedEntity
+from pmvge.model.explain.explanation import Part
+from pmvge.model.explain.integrated_gradients import Attribution, Side, integrated_gradients
 from pmvge.model.fitted import Fitted
-from pmvge.model.integrated_gradients import Attribution, Side, integrated_gradients
 from pmvge.similarities import Similarity
 from pmvge.tables import row_parts
 

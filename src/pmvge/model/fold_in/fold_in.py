@@ -1,11 +1,11 @@
 r"""Fold in: effects of new entities from their first links, with everything else fixed.
 
 The effects of a new entity maximise the log-likelihood of its links with known entities plus the
-log-density of the prior; :mod:`pmvge.model.row_solver` has the formulas. The sum over the other
-side is exact up to ``EXACT`` candidates. Beyond that, a fixed sample S of ``SAMPLE`` candidates
-estimates it, drawn with density :math:`q_j = \frac 1 2 \deg_j / W + \frac 1 2 / m`, with weights
-:math:`v_j = 1 / (|S| q_j)`. The row's own partners are in the sum with weight 1 instead, so that it
-is unbiased and does not depend on other rows.
+log-density of the prior; :mod:`pmvge.model.fold_in.row_solver` has the formulas. The sum over the
+other side is exact up to ``EXACT`` candidates. Beyond that, a fixed sample S of ``SAMPLE``
+candidates estimates it, drawn with density :math:`q_j = \frac 1 2 \deg_j / W + \frac 1 2 / m`,
+with weights :math:`v_j = 1 / (|S| q_j)`. The row's own partners are in the sum with weight 1
+instead, so that it is unbiased and does not depend on other rows.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from pmvge.encoders import embed_rows
 from pmvge.errors import InputError, NotInductive, short
 from pmvge.graph import Features, as_input_ids, check_rows
 from pmvge.model.embedding import Entities, find_entities
-from pmvge.model.first_links import FirstLinks, check_exposure, check_first_links
 from pmvge.model.fitted import Fitted
-from pmvge.model.row_solver import MAX_STEPS, RowLikelihood, Rows, maximize
+from pmvge.model.fold_in.first_links import FirstLinks, check_exposure, check_first_links
+from pmvge.model.fold_in.row_solver import MAX_STEPS, RowLikelihood, Rows, maximize
 from pmvge.progress import OnProgress
 from pmvge.similarities import WithBiases
 

@@ -5,10 +5,10 @@ For entity i of view d and partner j of view e,
 .. math:: \eta_{ij} = \log\alpha^{(de)} + u_i + b_i + u_j + b_j + s(y_i, y_j),
 
 with biases u from features and b from effects. The similarity s of the vectors is split by
-:mod:`integrated gradients <pmvge.model.integrated_gradients>` over the features x and effects e of
-both entities jointly. The baseline is an average entity that has no links: the mean row of the
-training (0 after standardisation), a row of zeros for sparse features and for user-defined modules,
-and effects 0. A featureless entity has the baseline 0.
+:mod:`integrated gradients <pmvge.model.explain.integrated_gradients>` over the features x and
+effects e of both entities jointly. The baseline is an average entity that has no links: the mean
+row of the training (0 after standardisation), a row of zeros for sparse features and for
+user-defined modules, and effects 0. A featureless entity has the baseline 0.
 """
 
 from __future__ import annotations
@@ -22,11 +22,16 @@ import numpy as np
 
 from pmvge.errors import InputError
 from pmvge.likelihoods import PairLevels
-from pmvge.model.explained_entity import ExplainedEntity, entity_name, find_explained
-from pmvge.model.explained_similarity import SideName, SplitSide, named_parts, split_similarity
-from pmvge.model.explanation import Evidence, Explanation, Part
+from pmvge.model.explain.explained_entity import ExplainedEntity, entity_name, find_explained
+from pmvge.model.explain.explained_similarity import (
+    SideName,
+    SplitSide,
+    named_parts,
+    split_similarity,
+)
+from pmvge.model.explain.explanation import Evidence, Explanation, Part
 from pmvge.model.fitted import Fitted
-from pmvge.model.searching import known_links
+from pmvge.model.searching.search import known_links
 
 
 def explain(

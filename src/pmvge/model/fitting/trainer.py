@@ -27,7 +27,7 @@ from pmvge.encoders import (
 from pmvge.errors import ParameterError
 from pmvge.graph import MultiViewGraph, Pair
 from pmvge.likelihoods import POISSON, BlockObjective, Family, PairObjective
-from pmvge.model.priors import PriorUpdate, learned_priors
+from pmvge.model.fitting.priors import PriorUpdate, learned_priors
 from pmvge.sampling import BatchStream, BlockSampler, PairSampler, prefetch_depth, row_gatherer
 from pmvge.training import (
     Callback,

@@ -16,8 +16,8 @@ from pmvge import storage
 from pmvge.errors import choose, one_line
 from pmvge.graph import Links, Pair, compact_weights, parse_links
 from pmvge.model.fitted import Labels
-from pmvge.model.json_values import expect, get, strings
-from pmvge.model.mapped import Arrays, store_links, store_matrix
+from pmvge.model.saving.json_values import expect, get, strings
+from pmvge.model.saving.mapped_arrays import Arrays, store_links, store_matrix
 from pmvge.model.training_links import TrainingLinks
 from pmvge.storage import DamagedValue
 

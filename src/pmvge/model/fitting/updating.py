@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from pmvge.errors import InputError, short
 from pmvge.graph import MultiViewGraph, Pair, find_links, pair_key
 from pmvge.model.fitted import Fitted, Labels
-from pmvge.model.fitting import fit
-from pmvge.model.starting import Positions, match_graph, positions_in
+from pmvge.model.fitting.fit import fit
+from pmvge.model.fitting.starting import Positions, match_graph, positions_in
 
 SHARE_OF_STEPS = 6  # an update makes a sixth of the steps of a full fit, in a fifth of its time
 MIN_STEPS = 25
@@ -97,7 +97,7 @@ def find_changes(fitted: Fitted, graph: MultiViewGraph) -> Changes:
 
 
 def update(fitted: Fitted, changes: Changes, *, progress: bool) -> Fitted:
-    """Return a model of the changed graph; raise as :func:`pmvge.model.fitting.fit` does.
+    """Return a model of the changed graph; raise as :func:`pmvge.model.fitting.fit.fit` does.
 
     Links that were held out stay held out, and so does the same share of the new links, so that an
     evaluation of held-out links remains one of links that training has never used. No checkpoints

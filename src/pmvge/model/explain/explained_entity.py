@@ -16,7 +16,7 @@ from pmvge.errors import InputError, TableError, choose, short
 from pmvge.graph import Features, as_input_ids, check_rows
 from pmvge.model.embedding import Entities, encode_entities, find_entities
 from pmvge.model.fitted import Fitted, texts_of
-from pmvge.model.fold_in import find_or_fold_in
+from pmvge.model.fold_in.fold_in import find_or_fold_in
 from pmvge.tables import feature_columns, rows_of
 
 SAME_ROW = 1e-3  # largest difference of outputs, relative to their size, of one row

@@ -16,8 +16,8 @@ from pmvge.errors import InputError, StorageError, choose
 from pmvge.graph import Ids
 from pmvge.model.embedding import find_entities
 from pmvge.model.fitted import Fitted, texts_of
-from pmvge.model.fold_in import find_or_fold_in
-from pmvge.model.searching import Candidates, Filters, search
+from pmvge.model.fold_in.fold_in import find_or_fold_in
+from pmvge.model.searching.search import Candidates, Filters, search
 from pmvge.progress import progress_bar
 from pmvge.search import ExactIndex, HnswIndex, VectorIndex, save_tables
 from pmvge.similarities import Similarity

@@ -12,7 +12,7 @@ from pmvge.errors import choose, one_line, short
 from pmvge.graph import Pair
 from pmvge.likelihoods import KINDS
 from pmvge.model.fitted import Alpha, Factor
-from pmvge.model.json_values import NoneType, expect, get, number, size, strings
+from pmvge.model.saving.json_values import NoneType, expect, get, number, size, strings
 from pmvge.storage import DamagedValue
 from pmvge.tables import check_saved_tables
 from pmvge.training import History
@@ -46,8 +46,8 @@ class SavedModel:
 def parse_manifest(manifest: dict[str, Any]) -> SavedModel:
     """Return the values of a model's manifest.
 
-    Encoders and parameters are left to :mod:`pmvge.model.settings_json`, links and labels to
-    :mod:`pmvge.model.links_files`. Raise DamagedValue if a value is missing or not valid.
+    Encoders and parameters are left to :mod:`pmvge.model.saving.settings_json`, links and labels to
+    :mod:`pmvge.model.saving.links_files`. Raise DamagedValue if a value is missing or not valid.
     """
     schemas = {view: _schema(view, entry) for view, entry in get(manifest, "views", dict).items()}
     alpha = dict(_alpha(entry, schemas) for entry in get(manifest, "alpha", list))

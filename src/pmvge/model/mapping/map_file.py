@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pmvge import storage
 from pmvge.errors import StorageError, short
 from pmvge.model.estimator import PMvGE
-from pmvge.model.json_values import get, number, strings
+from pmvge.model.saving.json_values import get, number, strings
 from pmvge.version import __version__
 
 KIND = "map"  # the manifest is map.json

@@ -11,7 +11,7 @@ from scipy.spatial import cKDTree
 
 from pmvge.graph import Pair
 from pmvge.model.fitted import Fitted
-from pmvge.model.map_neighbours import Neighbours, Rows, linked_pairs, partner_count
+from pmvge.model.mapping.neighbours import Neighbours, Rows, linked_pairs, partner_count
 from pmvge.progress import OnProgress, share_progress
 
 QUERIES = 1_000  # entities of a view that the share is measured for, drawn at random

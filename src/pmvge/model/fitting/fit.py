@@ -36,19 +36,19 @@ from pmvge.encoders import (
 from pmvge.errors import ParameterError, StorageError
 from pmvge.graph import MultiViewGraph, Pair
 from pmvge.likelihoods import Family, TrainedGraph, build_family, check_family
-from pmvge.model.fit_inputs import check_graphs, choose_seed, resolve_hold_out, split_links
 from pmvge.model.fitted import Alpha, Fitted
-from pmvge.model.pair_weights import choose_pair_weights
-from pmvge.model.parameters import check_parameters, choose_defaults, pick_device
-from pmvge.model.shares import feature_shares
-from pmvge.model.starting import check_settings, copy_learned, match_graph, weights_hash
-from pmvge.model.trained_outputs import (
+from pmvge.model.fitting.fit_inputs import check_graphs, choose_seed, resolve_hold_out, split_links
+from pmvge.model.fitting.shares import feature_shares
+from pmvge.model.fitting.starting import check_settings, copy_learned, match_graph, weights_hash
+from pmvge.model.fitting.trained_outputs import (
     centre_biases,
     check_finite,
     embed_entities,
     embed_without_effects,
 )
-from pmvge.model.trainer import make_trainer
+from pmvge.model.fitting.trainer import make_trainer
+from pmvge.model.pair_weights import choose_pair_weights
+from pmvge.model.parameters import check_parameters, choose_defaults, pick_device
 from pmvge.model.training_links import TrainingLinks
 from pmvge.progress import progress_bar
 from pmvge.sampling import with_measure

@@ -13,8 +13,8 @@ from pmvge.errors import InputError
 from pmvge.graph import Ids
 from pmvge.model.estimator import PMvGE
 from pmvge.model.fitted import texts_of
-from pmvge.model.indexing import Index, similar_index
-from pmvge.model.searching import known_links
+from pmvge.model.searching.indexes import Index, similar_index
+from pmvge.model.searching.search import known_links
 
 
 class Chunk(NamedTuple):

@@ -13,8 +13,8 @@ from torch import nn
 
 from pmvge.encoders import Choice, EncoderSpec
 from pmvge.errors import StorageError, choose, short
-from pmvge.model.json_values import NoneType, expect, get, size
 from pmvge.model.pair_weights import key_text
+from pmvge.model.saving.json_values import NoneType, expect, get, size
 from pmvge.storage import DamagedValue
 
 

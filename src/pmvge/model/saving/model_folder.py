@@ -21,10 +21,10 @@ from pmvge.errors import InputError, StorageError, choose, one_line
 from pmvge.graph import Ids, Pair, sort_ids
 from pmvge.likelihoods import FAMILIES, build_family, family_name
 from pmvge.model.fitted import Fitted
-from pmvge.model.links_files import Texts, links_from_files, links_to_files
-from pmvge.model.manifest import parse_manifest
-from pmvge.model.mapped import Arrays, MappedArrays
-from pmvge.model.settings_json import (
+from pmvge.model.saving.links_files import Texts, links_from_files, links_to_files
+from pmvge.model.saving.manifest import parse_manifest
+from pmvge.model.saving.mapped_arrays import Arrays, MappedArrays
+from pmvge.model.saving.settings_json import (
     encoder_to_json,
     encoders_from_json,
     parameters_from_json,

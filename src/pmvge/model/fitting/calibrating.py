@@ -29,10 +29,10 @@ from pmvge.evaluation import reliability_bins
 from pmvge.graph import MultiViewGraph, Pair, merge_links
 from pmvge.likelihoods import KINDS, Family, KindBlock, TrainedGraph, kind_blocks
 from pmvge.model.embedding import Entities, embed_graph, find_entities
-from pmvge.model.first_links import check_exposure
-from pmvge.model.fit_inputs import check_graphs
 from pmvge.model.fitted import Factor, Factors, Fitted
-from pmvge.model.fitting import fit
+from pmvge.model.fitting.fit import fit
+from pmvge.model.fitting.fit_inputs import check_graphs
+from pmvge.model.fold_in.first_links import check_exposure
 from pmvge.progress import progress_bar
 
 
@@ -75,7 +75,8 @@ def held_out_factors(
     """Return factors of a model that is fitted without a share of the entities of each view.
 
     Entities of views without features stay. No checkpoints are written. Raise GraphError if a graph
-    is not valid, ParameterError if the share is not, and as :func:`pmvge.model.fitting.fit` does.
+    is not valid, ParameterError if the share is not, and as
+    :func:`fit <pmvge.model.fitting.fit.fit>` does.
     """
     validation = check_graphs(graph, validation)
     seed = settings["random_state"]

@@ -14,9 +14,9 @@ from pmvge.errors import StorageError
 from pmvge.maps import Coordinates, Relation, layout, place, stratified
 from pmvge.model.estimator import PMvGE
 from pmvge.model.fitted import Fitted
-from pmvge.model.map_file import Map, vectors_checksum
-from pmvge.model.map_neighbours import PARTNERS, SIMILAR, Neighbours, linked_pairs
-from pmvge.model.map_quality import chance_share, find_top_partners, partner_share
+from pmvge.model.mapping.map_file import Map, vectors_checksum
+from pmvge.model.mapping.neighbours import PARTNERS, SIMILAR, Neighbours, linked_pairs
+from pmvge.model.mapping.quality import chance_share, find_top_partners, partner_share
 from pmvge.progress import OnProgress, progress_bar, share_progress
 from pmvge.search import top_k
 

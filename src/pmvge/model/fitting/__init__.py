@@ -1,0 +1,1 @@
+"""From a graph to a fitted model: training, priors, updates, calibration."""

@@ -1,0 +1,1 @@
+"""Effects of new entities from their first links."""

@@ -1,0 +1,1 @@
+"""The folder of a saved model: its manifest, settings, links and arrays."""

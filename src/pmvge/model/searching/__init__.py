@@ -1,0 +1,1 @@
+"""Best partners and similar entities, with indexes and names."""
