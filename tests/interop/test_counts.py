@@ -14,6 +14,7 @@ import pytest
 from scipy import sparse
 
 from pmvge import PMvGE
+from pmvge.checks import NotFitted
 from pmvge.errors import GraphError, InputError
 from pmvge.interop import from_anndata, from_biom, from_mudata, read_biom, to_anndata, to_mudata
 
@@ -260,3 +261,43 @@ def test_microbes_and_metabolites_of_the_same_samples() -> None:
         assert graph.sizes[view] == table.shape[0]
         assert graph.links["sample", view].total == pytest.approx(table.sum())
     assert graph.sizes["sample"] == len({*tables["microbe"].ids(), *tables["metabolite"].ids()})
+
+
+def test_results_need_a_fitted_model_and_the_object_of_the_library() -> None:
+    adata = annotated(counts(8, 5), CELLS, GENES)
+    with pytest.raises(NotFitted, match=r"^to_anndata: this PMvGE is not fitted: call fit"):
+        to_anndata(PMvGE(2), adata)
+    model = PMvGE(2, max_steps=2, random_state=0, progress=False).fit(from_anndata(adata))
+    with pytest.raises(GraphError, match=r"^to_anndata: expected anndata.AnnData, got str"):
+        to_anndata(model, "cells.h5ad")
+    with pytest.raises(GraphError, match=r"^to_mudata: expected mudata.MuData, got AnnData"):
+        to_mudata(model, adata)
+    other = annotated(counts(8, 5), CELLS, [f"x{k}" for k in range(5)])
+    with pytest.raises(InputError, match=r"view 'var', such as 'gene0', got 'x0', 'x1', 'x2'"):
+        to_anndata(model, other)
+    assert not other.obsm
+
+
+def test_frames_with_nullable_numbers_are_features() -> None:
+    adata = annotated(counts(8, 5), CELLS, GENES)
+    values = pd.array([1, 2, 3, 4, 5, 6, 7, 8], dtype="Int64")
+    adata.obsm["clinic"] = pd.DataFrame({"age": values, "dose": np.ones(8)}, index=CELLS)
+    X = from_anndata(adata, obs_features="clinic").views["obs"]
+    np.testing.assert_array_equal(X, np.column_stack([np.arange(1, 9), np.ones(8)]))
+    adata.obsm["clinic"].loc["cell2", "age"] = pd.NA
+    with pytest.raises(GraphError, match=r"obsm\['clinic'\]: .*1 that are NaN"):
+        from_anndata(adata, obs_features="clinic")
+
+
+def test_modalities_of_the_same_variables_are_no_views() -> None:
+    """Cells of two data sets have the same names; they are not the same cells."""
+    parts = {
+        name: annotated(counts(4, 5, seed), CELLS[:4], GENES) for seed, name in enumerate("ab")
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mdata = mudata.MuData(parts, axis=1)
+    with pytest.raises(GraphError, match=r"\(axis=0\), got .*\(axis=1\); .*anndata\.concat"):
+        from_mudata(mdata)
+    joined = from_anndata(anndata.concat(mdata.mod, index_unique="-"))
+    assert joined.sizes == {"obs": 8, "var": 5}
