@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import csv
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -119,6 +120,15 @@ def test_the_readme_names_data_licence_and_commands(written) -> None:
     text = (written("image-tag") / "README.txt").read_text()
     for part in ("scikit-learn", "CC BY 4.0", "pmvge init", "pmvge fit", "python example.py"):
         assert part in text
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_readme_names_only_files_that_are_there(written, name) -> None:
+    folder = written(name)
+    text = (folder / "README.txt").read_text()
+    assert ("later/" in text) == (folder / "later").is_dir()
+    for path in re.findall(r"later/\w+\.\w+|example\.py", text):
+        assert (folder / path).is_file(), path
 
 
 def test_a_folder_with_files_is_refused_and_stays(tmp_path) -> None:

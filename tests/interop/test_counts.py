@@ -1,12 +1,8 @@
-"""AnnData, MuData and biom tables become graphs, and vectors go back into their rows."""
+"""AnnData and MuData become graphs, and vectors go back into their rows."""
 
-import gzip
-import os
 import warnings
-from pathlib import Path
 
 import anndata
-import biom
 import mudata
 import numpy as np
 import pandas as pd
@@ -14,8 +10,9 @@ import pytest
 from scipy import sparse
 
 from pmvge import PMvGE
+from pmvge.checks import NotFitted
 from pmvge.errors import GraphError, InputError
-from pmvge.interop import from_anndata, from_biom, from_mudata, read_biom, to_anndata, to_mudata
+from pmvge.interop import from_anndata, from_mudata, to_anndata, to_mudata
 
 
 def counts(n: int, p: int, seed: int = 0) -> np.ndarray:
@@ -197,66 +194,41 @@ def test_vectors_of_modalities(two) -> None:
         np.testing.assert_array_equal(adata.varm["pmvge"], model.embeddings_[name])
 
 
-def test_biom_tables(tmp_path) -> None:
-    X = counts(5, 4)
-    microbes = biom.Table(X, [f"otu{k}" for k in range(5)], list("abcd"))
-    metabolites = biom.Table(counts(3, 3, 1), list("xyz"), list("dca"))
-    with biom.util.biom_open(str(tmp_path / "t.biom"), "w") as file:
-        microbes.to_hdf5(file, "test")
-    graph = from_biom(tmp_path / "t.biom", observation="microbe")
-    np.testing.assert_array_equal(graph.links["sample", "microbe"].matrix().toarray(), X.T)
-    assert graph.ids["microbe"].tolist() == [f"otu{k}" for k in range(5)]
-    both = from_biom({"microbe": microbes, "metabolite": metabolites})
-    assert both.ids["sample"].tolist() == list("abcd")
-    links = both.links["sample", "metabolite"].matrix().toarray()
-    frame = metabolites.to_dataframe(dense=True).T.reindex(list("abcd")).fillna(0)
-    np.testing.assert_array_equal(links, frame)
-    with pytest.raises(GraphError, match="from_biom: expected tables under other names"):
-        from_biom(microbes, observation="sample")
-    paths = from_biom({"microbe": str(tmp_path / "t.biom"), "metabolite": metabolites})
-    np.testing.assert_array_equal(paths.links["sample", "metabolite"].matrix().toarray(), links)
+def test_results_need_a_fitted_model_and_the_object_of_the_library() -> None:
+    adata = annotated(counts(8, 5), CELLS, GENES)
+    with pytest.raises(NotFitted, match=r"^to_anndata: this PMvGE is not fitted: call fit"):
+        to_anndata(PMvGE(2), adata)
+    model = PMvGE(2, max_steps=2, random_state=0, progress=False).fit(from_anndata(adata))
+    with pytest.raises(GraphError, match=r"^to_anndata: expected anndata.AnnData, got str"):
+        to_anndata(model, "cells.h5ad")
+    with pytest.raises(GraphError, match=r"^to_mudata: expected mudata.MuData, got AnnData"):
+        to_mudata(model, adata)
+    other = annotated(counts(8, 5), CELLS, [f"x{k}" for k in range(5)])
+    with pytest.raises(InputError, match=r"view 'var', such as 'gene0', got 'x0', 'x1', 'x2'"):
+        to_anndata(model, other)
+    assert not other.obsm
 
 
-def test_biom_files_of_both_formats_and_damaged_ones(tmp_path) -> None:
-    table = biom.Table(counts(5, 4), [f"otu{k}" for k in range(5)], list("abcd"))
-    (tmp_path / "one.biom").write_text(table.to_json("test"))
-    read = read_biom(tmp_path / "one.biom")
-    assert read.ids().tolist() == list("abcd")
-    np.testing.assert_array_equal(read.matrix_data.toarray(), table.matrix_data.toarray())
-    (tmp_path / "bad.biom").write_bytes(b'{"no": "table"}' * 20)
-    with pytest.raises(InputError, match=r"bad\.biom: cannot be read as a biom table"):
-        from_biom(tmp_path / "bad.biom")
-    packed = gzip.compress((tmp_path / "one.biom").read_bytes())
-    tsv = table.to_tsv().encode()
-    for data, got in (
-        (packed, "gzip; unpack it: gzip -dc OLD > NEW"),
-        (tsv, "tab-separated text; convert it: biom convert --to-hdf5"),
-        (b"no table" * 20, "another format"),
-        (b"", "an empty file"),
-    ):
-        (tmp_path / "bad.biom").write_bytes(data)
-        expected = r"bad\.biom: expected biom 1 \(JSON\) or biom 2 \(HDF5\), got "
-        with pytest.raises(InputError, match=expected + got):
-            from_biom(tmp_path / "bad.biom")
-    with pytest.raises(InputError, match="expected a biom file, got a folder"):
-        from_biom(tmp_path)
-    with pytest.raises(InputError, match=r"none\.biom: expected a biom file, got no such file"):
-        from_biom(str(tmp_path / "none.biom"))
-    with pytest.raises(
-        GraphError, match=r"from_biom: m: expected biom\.Table, got ndarray; .*path"
-    ):
-        from_biom({"m": np.eye(2)})
+def test_frames_with_nullable_numbers_are_features() -> None:
+    adata = annotated(counts(8, 5), CELLS, GENES)
+    values = pd.array([1, 2, 3, 4, 5, 6, 7, 8], dtype="Int64")
+    adata.obsm["clinic"] = pd.DataFrame({"age": values, "dose": np.ones(8)}, index=CELLS)
+    X = from_anndata(adata, obs_features="clinic").views["obs"]
+    np.testing.assert_array_equal(X, np.column_stack([np.arange(1, 9), np.ones(8)]))
+    adata.obsm["clinic"].loc["cell2", "age"] = pd.NA
+    with pytest.raises(GraphError, match=r"obsm\['clinic'\]: .*1 that are NaN"):
+        from_anndata(adata, obs_features="clinic")
 
 
-def test_microbes_and_metabolites_of_the_same_samples() -> None:
-    """Read the publisher's files, if PMVGE_DATA names the folder with them."""
-    folder = Path(os.environ.get("PMVGE_DATA", "nowhere")) / "microbes"
-    if not folder.is_dir():
-        pytest.skip("PMVGE_DATA has no microbes")
-    names = {"microbe": "examples_cf_otus_nt.biom", "metabolite": "examples_cf_lcms_nt.biom"}
-    tables = {view: biom.load_table(str(folder / name)) for view, name in names.items()}
-    graph = from_biom(tables)
-    for view, table in tables.items():
-        assert graph.sizes[view] == table.shape[0]
-        assert graph.links["sample", view].total == pytest.approx(table.sum())
-    assert graph.sizes["sample"] == len({*tables["microbe"].ids(), *tables["metabolite"].ids()})
+def test_modalities_of_the_same_variables_are_no_views() -> None:
+    """Cells of two data sets have the same names; they are not the same cells."""
+    parts = {
+        name: annotated(counts(4, 5, seed), CELLS[:4], GENES) for seed, name in enumerate("ab")
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mdata = mudata.MuData(parts, axis=1)
+    with pytest.raises(GraphError, match=r"\(axis=0\), got .*\(axis=1\); .*anndata\.concat"):
+        from_mudata(mdata)
+    joined = from_anndata(anndata.concat(mdata.mod, index_unique="-"))
+    assert joined.sizes == {"obs": 8, "var": 5}

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from pmvge import MultiViewGraph
 from pmvge.errors import GraphError
+from pmvge.interop import from_networkx
 
 
 def example() -> MultiViewGraph:
@@ -213,3 +214,20 @@ def test_invalid_networks_are_rejected(change, message) -> None:
     change(network)
     with pytest.raises(GraphError, match=message):
         MultiViewGraph.from_networkx(network)
+
+
+@pytest.mark.parametrize("parameter", ["view", "features", "id", "weight"])
+def test_attributes_that_nothing_has_are_an_error(parameter) -> None:
+    network = networkx.les_miserables_graph()
+    message = rf"^from_networkx: {parameter}: unknown attribute 'values'"
+    with pytest.raises(GraphError, match=message):
+        from_networkx(network, **{parameter: "values"})
+
+
+def test_without_an_attribute() -> None:
+    network = networkx.MultiGraph([("a", "b", {"weight": 5.0}), ("a", "b", {}), ("b", "c", {})])
+    assert from_networkx(network).links["node", "node"].total == 7
+    assert from_networkx(network, weight=None).links["node", "node"].total == 3
+    davis = networkx.davis_southern_women_graph()
+    assert from_networkx(davis, view="bipartite").sizes == {"0": 18, "1": 14}
+    assert from_networkx(davis, view=None, features=None, id=None).sizes == {"node": 32}

@@ -178,7 +178,7 @@ def test_edges_may_have_other_attributes() -> None:
     data = hetero()
     data["user", "rates", "film"].edge_attr = torch.tensor([[5.0], [6.0], [7.0], [8.0]])
     assert from_pyg(data, weight="edge_attr").links["user", "film"].total == 26
-    assert from_pyg(data, weight="none").links["user", "film"].total == 4
+    assert from_pyg(data, weight=None).links["user", "film"].total == 4
     data["user", "rates", "film"].edge_attr = torch.ones(4, 2)
     with pytest.raises(GraphError, match=r"edge_attr: expected one number for each of 4 edges"):
         from_pyg(data, weight="edge_attr")
@@ -207,3 +207,29 @@ def test_directed_edges_in_both_orders_need_symmetrize() -> None:
     data["user", "follows", "user"].edge_attr = torch.ones(1)
     with pytest.raises(GraphError, match="expected edge_index or adj_t, got edge_attr"):
         from_pyg(data)
+
+
+def test_attributes_that_nothing_has_are_an_error() -> None:
+    data = hetero()
+    data["user", "rates", "film"].edge_attr = torch.ones(4)
+    message = r"^from_pyg: weight: unknown attribute 'edge_atr': .* did you mean 'edge_attr'"
+    with pytest.raises(GraphError, match=message):
+        from_pyg(data, weight="edge_atr")
+    with pytest.raises(GraphError, match=r"^from_pyg: features: unknown attribute 'feat'"):
+        from_pyg(data, features="feat")
+    with pytest.raises(GraphError, match=r"^from_pyg: id: unknown attribute 'node_id'"):
+        from_pyg(data, id="node_id")
+    plain = from_pyg(data, features=None, id=None)
+    assert plain.views["film"] is None
+    assert not plain.given_ids
+
+
+def test_a_node_type_of_edges_only_is_named_and_not_added() -> None:
+    data = hetero()
+    data["film", "has", "genre"].edge_index = torch.tensor([[0, 1], [0, 7]])
+    message = r"node type 'genre': expected 'x' or num_nodes, got neither; set data\['genre'\]"
+    with pytest.raises(GraphError, match=message):
+        from_pyg(data)
+    assert data.node_types == ["user", "film"]
+    data["genre"].num_nodes = 8
+    assert from_pyg(data).sizes["genre"] == 8

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.cli.app import app
-from pmvge.errors import ParameterError
+from pmvge.errors import ParameterError, StorageError
 from pmvge.training import Callback, TensorBoard
 
 
@@ -76,6 +76,14 @@ def test_end_is_called_after_an_error(graph) -> None:
         model().fit(graph, callbacks=[log])
     assert log.of("step") == [(1,), (2,), (3,)]
     assert log.calls[-1] == ("end",)
+
+
+def test_a_model_stays_as_it_was_if_a_callback_raises(graph) -> None:
+    fitted = model().fit(graph)
+    before = fitted.embeddings_["a"]
+    with pytest.raises(ZeroDivisionError):
+        fitted.fit(graph, callbacks=[Log(fail_at=3)])
+    assert fitted.embeddings_["a"] is before
 
 
 def test_end_of_all_callbacks_is_called_if_one_raises(graph) -> None:
@@ -150,6 +158,20 @@ def test_tensorboard_after_a_resume_has_every_step_once(graph, tmp_path) -> None
     fitted = model(**settings).fit(graph, callbacks=[board], resume=True)
     steps = [step for step, _ in scalars(tmp_path / "run")["loss"]]
     assert steps == fitted.history_.to_dict()["step"].tolist()
+
+
+def test_tensorboard_of_another_run_replaces_the_curves(graph, tmp_path) -> None:
+    board = TensorBoard(tmp_path)
+    model(max_steps=60, patience=None).fit(graph, callbacks=[board])
+    fitted = model(max_steps=30, patience=None).fit(graph, callbacks=[board])
+    steps = [step for step, _ in scalars(tmp_path)["loss"]]
+    assert steps == fitted.history_.to_dict()["step"].tolist()
+
+
+def test_a_folder_that_tensorboard_cannot_write_is_named(graph, tmp_path) -> None:
+    (tmp_path / "run").write_text("a file")
+    with pytest.raises(StorageError, match=r"^TensorBoard: .*run: expected a folder that can be"):
+        model().fit(graph, callbacks=[TensorBoard(tmp_path / "run")])
 
 
 def test_the_option_of_pmvge_fit(tmp_path) -> None:

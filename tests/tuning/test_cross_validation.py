@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.cluster import KMeans
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
@@ -9,6 +11,8 @@ from sklearn.model_selection import (
     cross_val_score,
     cross_validate,
 )
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from pmvge import MultiViewGraph, PMvGE
 from pmvge.errors import GraphError, ParameterError
@@ -112,6 +116,13 @@ def test_grid_search_finds_the_right_settings(samples) -> None:
     assert sum(map(len, best.links_.training.values())) == len(samples)  # refitted to all links
 
 
+@pytest.mark.slow
+def test_processes_do_not_change_scores(samples) -> None:
+    options = {"cv": LinkKFold(2, random_state=0), "scoring": link_scorer("roc_auc")}
+    one, two = (cross_val_score(QUICK, samples, n_jobs=n, **options) for n in (1, 2))
+    np.testing.assert_allclose(one, two, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     "cv",
     [KFold(2, shuffle=True, random_state=0), ShuffleSplit(1, test_size=0.2, random_state=0)],
@@ -135,6 +146,60 @@ def test_the_scorer_is_evaluate(graph, samples) -> None:
 def test_the_default_score_is_the_log_likelihood(samples) -> None:
     scores = cross_val_score(QUICK, samples, cv=LinkKFold(2, random_state=0))
     assert np.isfinite(scores).all()
+
+
+def first_step() -> FunctionTransformer:
+    """Return a step that leaves out the links between users."""
+    pair = ("user", "item")
+    return FunctionTransformer(lambda graph: graph.with_links({pair: graph.links[pair]}))
+
+
+def test_the_scorer_finds_the_model_in_pipelines_and_searches(samples) -> None:
+    score, cv = link_scorer("roc_auc"), LinkKFold(2, random_state=0)
+    options = {"cv": cv, "scoring": score, "error_score": "raise"}
+    model = clone(QUICK).set_params(max_steps=5)
+    plain = cross_val_score(model, samples, **options)
+    assert (cross_val_score(make_pipeline(model), samples, **options) == plain).all()
+    search = GridSearchCV(make_pipeline(model), {"pmvge__n_components": [4]}, **options)
+    assert (cross_val_score(search, samples, **options) == plain).all()
+    steps = make_pipeline(first_step(), model)
+    by_hand = cross_val_score(model, LinkSamples(first_step().transform(samples)), **options)
+    assert (cross_val_score(steps, samples, **options) == by_hand).all()
+    with pytest.raises(ParameterError, match=r"^link_scorer: expected a PMvGE, .* got KMeans"):
+        score(KMeans(), samples)
+
+
+@pytest.mark.parametrize("patience", [None, 3])
+def test_the_score_of_the_training(samples, patience) -> None:
+    search = GridSearchCV(
+        clone(QUICK).set_params(patience=patience),
+        {"n_components": [4]},
+        cv=LinkKFold(2, random_state=0),
+        scoring=link_scorer("roc_auc"),
+        return_train_score=True,
+        error_score="raise",
+    ).fit(samples)
+    model = search.best_estimator_
+    for fold, (train, _) in enumerate(LinkKFold(2, random_state=0).split(samples)):
+        again = clone(model).fit(samples[train]).evaluate(samples[train], include_known=True)
+        assert search.cv_results_[f"split{fold}_train_score"] == [again["overall"]["roc_auc"]]
+    assert (
+        search.score(samples) == model.evaluate(samples, include_known=True)["overall"]["roc_auc"]
+    )
+
+
+def test_the_pair_of_the_scorer(samples) -> None:
+    train, held = hold_out_links(samples, 0.2, np.random.default_rng(0))
+    model = clone(QUICK).fit(train)
+    one, other = (link_scorer("roc_auc", pair=p) for p in (("user", "item"), ("item", "user")))
+    assert one(model, held) == other(model, held)
+    message = r"^link_scorer: pair: expected one of \('user', 'item'\), .* got \('user', 'film'\)"
+    with pytest.raises(ParameterError, match=message):
+        link_scorer("roc_auc", pair=("user", "film"))(model, held)
+
+
+def test_a_splitter_shows_its_settings() -> None:
+    assert repr(LinkKFold(3, by="item")) == "LinkKFold(3, by='item', random_state=None)"
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "recall", "roc_auc@10", "ndcg@0", "ndcg@x"])

@@ -92,7 +92,7 @@ EXAMPLES = {
         ),
         Example(
             "microbes",
-            "which metabolites go with which microbes (cystic fibrosis samples)",
+            "which metabolites go with a microbe (cystic fibrosis; microbe-010 is Pseudomonas)",
             write_microbes,
             "microbes",
             (

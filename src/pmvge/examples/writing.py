@@ -32,7 +32,8 @@ def write_example(name: str, folder: str | Path, *, size: int | None = None) -> 
             example.write(Path(staged), *sizes)
             if example.script is not None:
                 shutil.copyfile(example.script, Path(staged, SCRIPT))
-            Path(staged, README).write_text(readme(example), encoding="utf-8")
+            later = Path(staged, "later").is_dir()
+            Path(staged, README).write_text(readme(example, later=later), encoding="utf-8")
             folder.mkdir(exist_ok=True)
             for path in sorted(Path(staged).iterdir()):
                 path.rename(folder / path.name)
@@ -52,8 +53,11 @@ def check_empty(folder: Path) -> None:
         )
 
 
-def readme(example: Example) -> str:
-    """Return the text of README.txt: what is in the folder, and what to run next."""
+def readme(example: Example, *, later: bool) -> str:
+    """Return the text of README.txt: what is in the folder, and what to run next.
+
+    ``later``: the folder has files in ``later/``.
+    """
     lines = [f"{example.name}: {example.summary}", ""]
     if example.dataset is None:
         lines += ["The tables are simulated."]
@@ -65,5 +69,6 @@ def readme(example: Example) -> str:
     lines += [f"    {command}" for command in commands]
     if example.script is not None:
         lines += ["", "From Python:", "", f"    python {SCRIPT}"]
-    lines += ["", "Files in later/ are not for the fit: they show what happens with new data.", ""]
-    return "\n".join(lines)
+    if later:
+        lines += ["", "Files in later/ are not for the fit: they show what happens with new data."]
+    return "\n".join([*lines, ""])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from pmvge.errors import GraphError, choose
 from pmvge.graph import MultiViewGraph, check_features
 from pmvge.interop.counts import Counts, FittedModel, graph_of_counts, vectors_of
@@ -99,7 +101,8 @@ def _features(where: str, what: str, arrays: Any, key: str | None) -> Any:
         for column, dtype in found.dtypes.items():
             if dtype.kind not in "fiub":
                 raise GraphError(f"{where}: expected numbers, got {dtype} in column {column!r}")
-        found = found.to_numpy()
+        # Columns such as Int64 would become objects; their missing values are NaN, an error below.
+        found = found.to_numpy(dtype=np.float64, na_value=np.nan)
     return check_features(where, found)
 
 
@@ -108,9 +111,11 @@ def to_anndata(model: FittedModel, adata: Any, *, obs: str = "obs", var: str = "
 
     ``obsm["X_pmvge"]`` gets the vectors of the observations, as scanpy expects embeddings, and
     ``varm["pmvge"]`` those of the variables, found by their names. Rows that the model does not
-    know are NaN. Raise InputError if the model has no such view, or knows none of the names.
+    know are NaN. Raise GraphError if ``adata`` is no AnnData, InputError if the model has no such
+    view or knows none of the names, and NotFitted before ``fit``.
     """
     where = "to_anndata"
+    check_instance(where, adata, "anndata", "AnnData")
     obsm = vectors_of(where, model, obs, adata.obs_names)
     adata.varm[VARM] = vectors_of(where, model, var, adata.var_names)
     adata.obsm[OBSM] = obsm

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pmvge.checks import NotFitted
 from pmvge.errors import GraphError, InputError, choose
 from pmvge.graph import Ids, MultiViewGraph, find_ids
 
@@ -83,15 +84,19 @@ def vectors_of(where: str, model: FittedModel, view: str, names: Any) -> NDArray
     """Return the vectors (n, K) of entities of a model by their ids; NaN for unknown ids.
 
     Raise InputError, which starts with ``where``, if the model has no such view, or none of the
-    ids.
+    ids, and NotFitted before ``fit``.
     """
+    if not hasattr(model, "ids_"):
+        raise NotFitted(
+            f"{where}: this {type(model).__name__} is not fitted: call fit(graph) first"
+        )
     choose("view", view, model.ids_, where, error=InputError)
     known = model.ids_[view]
     wanted = np.asarray(list(names), dtype=str)
     at = find_ids(known.astype(str), wanted)
     if (at < 0).all():
         raise InputError(
-            f"{where}: expected ids of view {view!r}, such as {known[0]!r}, got "
+            f"{where}: expected ids of view {view!r}, such as {known.tolist()[0]!r}, got "
             f"{', '.join(map(repr, wanted[:3].tolist())) or 'none'}"
         )
     vectors = np.full((len(wanted), model.embeddings_[view].shape[1]), np.nan, np.float32)

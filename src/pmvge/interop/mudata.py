@@ -20,11 +20,17 @@ def from_mudata(
     ``obs`` is the name of the observations' view; each modality is a view of its own, with its
     name. ``layers`` is the layer with the counts, of all modalities or ``{modality: layer}``; the
     others use ``X``. Observations that a modality does not have are not linked in it. Raise
-    GraphError as :func:`from_anndata` does, if a modality is called ``obs``, or if ``layers`` names
-    an unknown modality.
+    GraphError as :func:`from_anndata` does, if a modality is called ``obs``, if ``layers`` names
+    an unknown modality, or if modalities share variables instead of observations (``axis=1``).
     """
     where = "from_mudata"
     check_instance(where, mdata, "mudata", "MuData", "; read a file with mudata.read_h5mu(path)")
+    if mdata.axis == 1:
+        raise GraphError(
+            f"{where}: expected modalities of the same observations (axis=0), got those of the "
+            "same variables (axis=1); join them for from_anndata: anndata.concat(mdata.mod, "
+            "index_unique='-')"
+        )
     chosen = dict.fromkeys(mdata.mod, layers) if isinstance(layers, str) else dict(layers or {})
     for name in chosen:
         choose("modality", name, mdata.mod, f"{where}: layers", error=GraphError)
@@ -41,10 +47,12 @@ def to_mudata(model: FittedModel, mdata: Any, *, obs: str = "obs") -> Any:
     """Write the vectors of a model into a MuData object, and return it.
 
     ``mdata.obsm["X_pmvge"]`` gets the vectors of the observations, ``varm["pmvge"]`` of each
-    modality those of its variables. Rows that the model does not know are NaN. Raise InputError if
-    the model has no such view, or knows none of the names.
+    modality those of its variables. Rows that the model does not know are NaN. Raise GraphError if
+    ``mdata`` is no MuData, InputError if the model has no such view or knows none of the names, and
+    NotFitted before ``fit``.
     """
     where = "to_mudata"
+    check_instance(where, mdata, "mudata", "MuData")
     found = {
         name: vectors_of(where, model, name, adata.var_names) for name, adata in mdata.mod.items()
     }

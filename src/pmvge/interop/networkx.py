@@ -11,6 +11,7 @@ import numpy as np
 
 from pmvge.errors import GraphError, short
 from pmvge.graph import MultiViewGraph, Pair
+from pmvge.interop.attributes import check_attribute
 from pmvge.interop.instances import check_instance
 
 LinkLists = tuple[list[int], list[int], list[float]]
@@ -43,23 +44,23 @@ def to_networkx(graph: MultiViewGraph) -> networkx.Graph:
 def from_networkx(
     network: networkx.Graph,
     *,
-    view: str = "view",
-    features: str = "x",
-    id: str = "id",
-    weight: str = "weight",
+    view: str | None = "view",
+    features: str | None = "x",
+    id: str | None = "id",
+    weight: str | None = "weight",
     pairs: list[Pair] | None = None,
 ) -> MultiViewGraph:
     """Return a graph from an undirected networkx graph.
 
-    The parameters name the attributes to read. A node without ``view`` is in the view "node"; an
-    integer, such as networkx's "bipartite", becomes a string. A node without ``id`` has its key as
-    id, an integer or a string. These ids are given ones, except in the views that
-    ``network.graph["default_ids"]`` lists, if ``id`` is "id". An edge without ``weight`` has
-    weight 1; weights of parallel edges add up. A view is featureless if none of its nodes has
+    The parameters name the attributes to read; None reads none. A node without ``view`` is in the
+    view "node"; an integer, such as networkx's "bipartite", becomes a string. A node without ``id``
+    has its key as id, an integer or a string. These ids are given ones, except in the views that
+    ``network.graph["default_ids"]`` lists, if ``id`` is "id". An edge without ``weight`` has weight
+    1; weights of parallel edges add up. A view is featureless if none of its nodes has
     ``features``. ``pairs`` are the observed view pairs: by default ``network.graph["pairs"]``, else
-    those that have an edge. Raise GraphError if the network is directed, if a view or an id has
-    another type, if only some nodes of a view have features, or if an edge joins a view pair that
-    is not observed.
+    those that have an edge. Raise GraphError if the network is directed, if no node or edge has an
+    attribute that you named, if a view or an id has another type, if only some nodes of a view have
+    features, or if an edge joins a view pair that is not observed.
     """
     check_instance("from_networkx", network, "networkx", "Graph")
     if network.is_directed():
@@ -67,6 +68,12 @@ def from_networkx(
             "from_networkx: expected an undirected graph, got a directed one; "
             "call to_undirected() first"
         )
+    nodes = [data for _, data in network.nodes(data=True)]
+    for parameter, name, default in (("view", view, "view"), ("features", features, "x")):
+        check_attribute("from_networkx", parameter, name, default, nodes)
+    check_attribute("from_networkx", "id", id, "id", nodes)
+    edges = (data for _, _, data in network.edges(data=True))
+    check_attribute("from_networkx", "weight", weight, "weight", edges)
     positions: dict[Hashable, tuple[str, int]] = {}
     members: dict[str, list[Hashable]] = defaultdict(list)
     for key, name in _views(network, view):
@@ -76,7 +83,7 @@ def from_networkx(
     ids = {name: _ids(network, name, keys, id) for name, keys in members.items()}
     observed = pairs if pairs is not None else network.graph.get("pairs", [])
     tables: dict[Pair, LinkLists] = {(a, b): ([], [], []) for a, b in observed}
-    for left, right, w in network.edges(data=weight, default=1.0):
+    for left, right, data in network.edges(data=True):
         (a, i), (b, j) = positions[left], positions[right]
         if (a, b) not in tables and (b, a) in tables:
             (a, i), (b, j) = (b, j), (a, i)
@@ -90,7 +97,7 @@ def from_networkx(
         link_rows, link_cols, weights = tables[a, b]
         link_rows.append(i)
         link_cols.append(j)
-        weights.append(w)
+        weights.append(data.get(weight, 1.0))
     graph = MultiViewGraph(rows, tables, ids)
     # Default ids are kept as they are: in a part of a network they need not be 0..n-1.
     default_ids = network.graph.get("default_ids", []) if id == "id" else []
@@ -98,10 +105,11 @@ def from_networkx(
     return graph.trusted(graph.sizes, graph.views, graph.ids, graph.links, given_ids=given_ids)
 
 
-def _views(network: networkx.Graph, attribute: str) -> Iterator[tuple[Hashable, str]]:
+def _views(network: networkx.Graph, attribute: str | None) -> Iterator[tuple[Hashable, str]]:
     """Yield the nodes and the names of their views; integers become strings."""
     given: dict[str, Any] = {}
-    for key, value in network.nodes(data=attribute, default="node"):
+    for key, data in network.nodes(data=True):
+        value = data.get(attribute, "node")
         if not isinstance(value, str | int | np.integer) or isinstance(value, bool):
             raise GraphError(
                 f"from_networkx: node {short(key)}: {attribute!r}: expected a string or an "
@@ -116,7 +124,9 @@ def _views(network: networkx.Graph, attribute: str) -> Iterator[tuple[Hashable, 
         yield key, name
 
 
-def _ids(network: networkx.Graph, name: str, keys: list[Hashable], attribute: str) -> list[Any]:
+def _ids(
+    network: networkx.Graph, name: str, keys: list[Hashable], attribute: str | None
+) -> list[Any]:
     """Return the ids of a view; raise GraphError if they are neither integers nor strings."""
     ids = [network.nodes[key].get(attribute, key) for key in keys]
     for value in ids:
@@ -129,7 +139,9 @@ def _ids(network: networkx.Graph, name: str, keys: list[Hashable], attribute: st
     return ids
 
 
-def _features(network: networkx.Graph, name: str, keys: list[Hashable], attribute: str) -> Any:
+def _features(
+    network: networkx.Graph, name: str, keys: list[Hashable], attribute: str | None
+) -> Any:
     """Return the stacked rows of a view, or its size if it has no features."""
     rows = [network.nodes[key].get(attribute) for key in keys]
     absent = sum(row is None for row in rows)

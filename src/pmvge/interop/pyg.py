@@ -13,6 +13,7 @@ from scipy import sparse
 
 from pmvge.errors import GraphError, InputError
 from pmvge.graph import Features, MultiViewGraph, Pair
+from pmvge.interop.attributes import check_attribute
 from pmvge.interop.instances import check_instance
 
 if TYPE_CHECKING:
@@ -26,9 +27,9 @@ Edges: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # rows, colu
 def from_pyg(
     data: HeteroData,
     *,
-    features: str = "x",
-    weight: str = "edge_weight",
-    id: str = "id",
+    features: str | None = "x",
+    weight: str | None = "edge_weight",
+    id: str | None = "id",
     edge_types: Collection[EdgeType] | None = None,
     symmetrize: Literal["sum", "max"] | None = None,
 ) -> MultiViewGraph:
@@ -40,10 +41,11 @@ def from_pyg(
         Heterogeneous graph with an ``edge_index``, or an ``adj_t``, for each edge type.
     features, id
         Attributes of nodes: rows of features, and ids. A node type without ``features`` is a view
-        without features, one without ``id`` has default ids.
+        without features, one without ``id`` has default ids. None: no node type has them.
     weight
-        Attribute of edges, one number each; an edge type without it has the values of ``adj_t``
-        as weights, or weight 1 everywhere. Repeated edges add up.
+        Attribute of edges, one number each, such as "edge_attr"; an edge type without it has the
+        values of ``adj_t`` as weights, or weight 1 everywhere. None: no edge type has it. Repeated
+        edges add up.
     edge_types
         The edge types to use. None: all, without the reverse ones that PyTorch Geometric's
         ``ToUndirected`` adds (named "rev_..."). An edge type with the same edges as another one,
@@ -56,8 +58,9 @@ def from_pyg(
     Raises
     ------
     GraphError
-        If ``data`` is no ``HeteroData``, if two edge types join the same node types, or if
-        features, edges or the number of nodes are missing or not valid.
+        If ``data`` is no ``HeteroData``, if nothing has an attribute that you named, if two edge
+        types join the same node types, or if features, edges or the number of nodes are missing or
+        not valid.
     """
     where = "from_pyg"
     hint = "; convert a Data with data.to_heterogeneous()"
@@ -69,6 +72,11 @@ def from_pyg(
             raise GraphError(f"{where}: unknown edge type {kind}: expected one of {known}")
     if edge_types is None:
         chosen = [kind for kind in chosen if not _is_reverse(kind, known)]
+    nodes = {view: data[view] for view in data.node_types}
+    stores = [data[kind].keys() for kind in chosen]
+    check_attribute(where, "weight", weight, "edge_weight", stores)
+    for parameter, name, default in (("features", features, "x"), ("id", id, "id")):
+        check_attribute(where, parameter, name, default, [s.keys() for s in nodes.values()])
     links: dict[Pair, Edges] = {}
     for a, relation, b in chosen:
         edges = _edges(f"{where}: edge type {(a, relation, b)}", data[a, relation, b], weight)
@@ -82,8 +90,8 @@ def from_pyg(
             )
         links[a, b] = edges
     views, ids = {}, {}
-    for view in data.node_types:
-        store = data[view]
+    for view in dict.fromkeys([*nodes, *(end for pair in links for end in pair)]):
+        store = nodes.get(view, {})  # data[view] would add a node type to the data
         views[view] = _rows(store[features]) if features in store else _size(store)
         if views[view] is None:
             raise GraphError(
@@ -102,7 +110,7 @@ def _is_reverse(kind: EdgeType, known: Collection[Any]) -> bool:
     return relation.startswith("rev_") and (b, relation.removeprefix("rev_"), a) in known
 
 
-def _edges(where: str, store: Any, weight: str) -> Edges:
+def _edges(where: str, store: Any, weight: str | None) -> Edges:
     """Return rows, columns and weights of an edge type; raise GraphError if they do not fit."""
     if "edge_index" in store:
         index, values = _array(store["edge_index"]), None
@@ -142,7 +150,7 @@ def _size(store: Any) -> int | None:
     """Return the number of nodes of a type, None if it is not known."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it cannot be inferred
-        return cast("int | None", store.num_nodes)
+        return cast("int | None", getattr(store, "num_nodes", None))
 
 
 def _array(values: Any) -> NDArray[Any]:

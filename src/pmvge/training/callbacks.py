@@ -18,8 +18,9 @@ class Callback:
 
     Subclass it, override what you need, and pass it as ``fit(graph, callbacks=[...])``. The history
     of a model, the progress bar and :class:`TensorBoard` are callbacks, too. An exception that a
-    callback raises ends the training; ``end`` is called in any case. Of several processes only the
-    first calls them.
+    callback raises ends the training, and ``fit`` raises it: the model stays as it was before. To
+    end sooner and keep what was learned, set ``max_steps`` or ``patience``. ``end`` is called in
+    any case. Of several processes only the first calls them.
 
     Examples
     --------

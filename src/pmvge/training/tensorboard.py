@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pmvge.errors import InputError
+from pmvge.errors import InputError, StorageError
 from pmvge.training.callbacks import Callback
 from pmvge.training.history import Record
 from pmvge.training.schedule import Schedule
@@ -13,8 +13,9 @@ from pmvge.training.schedule import Schedule
 class TensorBoard(Callback):
     """Write loss, validation and learning rate to a folder that ``tensorboard --logdir`` shows.
 
-    A resumed run continues its curves: records after the checkpoint are replaced. Needs the extra
-    ``tensorboard``; ``fit`` raises InputError without it.
+    A resumed run continues its curves: records after the checkpoint are replaced. Another run
+    replaces all curves of the folder, so use a folder for each. Needs the extra ``tensorboard``;
+    ``fit`` raises InputError without it, and StorageError if the folder cannot be written.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -28,8 +29,13 @@ class TensorBoard(Callback):
             raise InputError(
                 "TensorBoard: expected the package tensorboard: pip install 'pmvge[tensorboard]'"
             ) from error
-        purge = {"purge_step": step + 1} if step else {}
-        self._writer = SummaryWriter(str(self.folder), **purge)
+        try:
+            self._writer = SummaryWriter(str(self.folder), purge_step=step + 1)
+        except OSError as error:
+            raise StorageError(
+                f"TensorBoard: {self.folder}: expected a folder that can be written: "
+                f"{error.strerror or error}"
+            ) from error
 
     def check(self, record: Record, best: float | None) -> None:
         """Write a record."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 
 from pmvge.checks import integer
 from pmvge.errors import GraphError, ParameterError, choose
@@ -92,6 +93,9 @@ class LinkKFold:
     ) -> None:
         self.n_splits, self.by, self.random_state = n_splits, by, random_state
 
+    def __repr__(self) -> str:
+        return f"LinkKFold({self.n_splits}, by={self.by!r}, random_state={self.random_state!r})"
+
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Return the number of folds."""
         return self.n_splits
@@ -138,8 +142,11 @@ def link_scorer(
     """Return a function ``(model, graph) -> score``, for ``scoring=`` in scikit-learn.
 
     It ranks the links of a graph with :meth:`PMvGE.evaluate <pmvge.PMvGE.evaluate>`, so that links
-    of the training do not count. ``metric`` is "roc_auc", "average_precision", "recall@K" or
-    "ndcg@K"; ``pair`` is a view pair, None combines all. Raise ParameterError for another metric.
+    of the training do not count. If ``fit`` got all links of the graph, it ranks them all: that is
+    the score of the training, for ``return_train_score=True``. The model may be the last step of a
+    pipeline, or the best of a search. ``metric`` is "roc_auc", "average_precision", "recall@K" or
+    "ndcg@K"; ``pair`` is a view pair, None combines all. Raise ParameterError for another metric;
+    the function raises it for a view pair without links, and for other estimators.
     """
     name, _, length = metric.partition("@")
     choose("metric", name, ("roc_auc", "average_precision", "recall", "ndcg"), "link_scorer")
@@ -147,7 +154,53 @@ def link_scorer(
         raise ParameterError(f"link_scorer: metric: expected recall@10 or roc_auc, got {metric!r}")
 
     def score(model: Any, graph: MultiViewGraph, y: Any = None) -> float:
-        held = graph if pair is None else graph.with_links({pair: graph.links[pair]})
-        return float(model.evaluate(held, k=int(length or 10))["overall"][metric])
+        model, graph = _unwrap(model, graph)
+        if pair is not None:
+            graph = _links_of(graph, pair)
+        known = _was_fitted_to(model, graph)
+        results = model.evaluate(graph, k=int(length or 10), include_known=known)
+        return float(results["overall"][metric])
 
     return score
+
+
+def _unwrap(model: Any, graph: Any) -> tuple[Any, Any]:
+    """Return the model in pipelines and searches, and the graph as it gets it.
+
+    They pass on ``predict`` and ``score``, but not ``evaluate``.
+    """
+    while not hasattr(model, "evaluate"):
+        if hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        elif isinstance(model, Pipeline):
+            graph = model[:-1].transform(graph) if len(model) > 1 else graph
+            model = model[-1]
+        else:
+            raise ParameterError(
+                "link_scorer: expected a PMvGE, or a pipeline or a fitted search with one, got "
+                f"{type(model).__name__}"
+            )
+    return model, graph
+
+
+def _links_of(graph: MultiViewGraph, pair: tuple[str, str]) -> MultiViewGraph:
+    """Return the graph with the links of one view pair, whose views may be in either order."""
+    for a, b in (pair, pair[::-1]):
+        if (a, b) in graph.links:
+            return graph.with_links({(a, b): graph.links[a, b]})
+    raise ParameterError(
+        f"link_scorer: pair: expected one of {', '.join(map(str, graph.links))}, got {pair}"
+    )
+
+
+def _was_fitted_to(model: Any, graph: Any) -> bool:
+    """Return whether a graph has the entities of a model, and only links that ``fit`` got."""
+    if getattr(model, "links_", None) is None or not isinstance(graph, MultiViewGraph):
+        return False
+    if not all(np.array_equal(ids, model.ids_.get(view)) for view, ids in graph.ids.items()):
+        return False
+    for (a, b), links in graph.links.items():
+        known = model.links_.matrix(a, b)
+        if known is None or ((links.matrix() != 0) > (known != 0)).nnz:
+            return False
+    return graph.n_links > 0
