@@ -240,6 +240,8 @@ def test_bernoulli_terms_add_up_to_eta(data):
     assert explanation.expected_weight == pytest.approx(-math.expm1(-math.exp(eta)), rel=1e-6)
     mu = model.intensity("a", None, "b", None)[0, 1]
     assert explanation.expected_weight == pytest.approx(mu, rel=1e-6)
+    assert not explanation.sums_to_log
+    assert f", eta {eta:.4g}" in str(explanation)
 
 
 def test_calibration_of_new_entities_is_a_part(data):
@@ -414,6 +416,7 @@ def test_plain_data_and_text(raw):
     )
     assert plain["evidence"][0]["id"] == explanation.evidence[0].id
     text = str(explanation)
+    assert f", log {explanation.log_expected_weight:.4g}\n" in text
     assert "log alpha" in text
     assert "users u7" in text
     for part in explanation.parts:

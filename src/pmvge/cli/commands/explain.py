@@ -97,7 +97,8 @@ def _print(found: Explanation, title: str) -> None:
         bar = ("+" if part.value > 0 else "-") * round(BAR * abs(part.value) / largest)
         table.add_row(cell(part.name), cell(part.view or ""), f"{part.value:+.3f}", bar)
     table.add_section()
-    table.add_row("sum: log expected weight", "", f"{found.log_expected_weight:+.3f}", "")
+    total = "sum: log expected weight" if found.sums_to_log else "sum: eta of the family"
+    table.add_row(total, "", f"{found.log_expected_weight:+.3f}", "")
     console.print(table)
     if found.evidence:
         _print_evidence(console, found)

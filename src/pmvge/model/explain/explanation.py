@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from pmvge.pages import finite_json
 
 PartKind = Literal[
@@ -73,6 +75,12 @@ class Explanation:
         """The error of the integral that splits the similarity, which makes the sum exact."""
         return next(part.value for part in self.parts if part.kind == "remainder")
 
+    @property
+    def sums_to_log(self) -> bool:
+        """Whether the parts add up to the logarithm of the expected weight, as with "poisson"."""
+        weight = np.exp(self.log_expected_weight)
+        return bool(np.isclose(self.expected_weight, weight, rtol=1e-3, atol=0))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as JSON values; numbers that are not finite become None."""
         plain: dict[str, Any] = finite_json(asdict(self))
@@ -82,7 +90,8 @@ class Explanation:
         lines = [
             f"{_called(self.view, self.id, self.name)} - "
             f"{_called(self.other, self.partner, self.partner_name)}: expected weight "
-            f"{self.expected_weight:.4g}, log {self.log_expected_weight:.4g}"
+            f"{self.expected_weight:.4g}, {'log' if self.sums_to_log else 'eta'} "
+            f"{self.log_expected_weight:.4g}"
         ]
         width = max(len(part.name) for part in self.parts)
         lines += [

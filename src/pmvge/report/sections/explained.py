@@ -66,7 +66,7 @@ def explained(model: PMvGE, pairs: Sequence[PairData], seed: int) -> Section:
 def _sum(found: Explanation) -> str:
     """Return what the bars add up to; not for every family the logarithm of the expected weight."""
     eta = found.log_expected_weight
-    if np.isclose(found.expected_weight, np.exp(eta), rtol=1e-3, atol=0):
+    if found.sums_to_log:
         return f"its logarithm, {format_number(eta)}"
     return f"{format_number(eta)}, which the likelihood family turns into this weight"
 
