@@ -59,7 +59,7 @@ def parse_links(
         if n_bad:
             raise GraphError(
                 f"{where}: an entity cannot be linked to itself (w_ii = 0 in the model), got "
-                f"{n_bad} self-links; the first is at position {rows[k]}"
+                f"{n_bad} self-links; the first is at position {rows[k]}; remove them"
             )
         rows, cols, weights = _undirected(where, rows, cols, weights, shape, symmetrize)
     links = Links(rows, cols, weights, shape, within)

@@ -330,10 +330,10 @@ class MultiViewGraph:
         cls,
         network: networkx.Graph,
         *,
-        view: str = "view",
-        features: str = "x",
-        id: str = "id",
-        weight: str = "weight",
+        view: str | None = "view",
+        features: str | None = "x",
+        id: str | None = "id",
+        weight: str | None = "weight",
         pairs: list[Pair] | None = None,
     ) -> MultiViewGraph:
         """Return a graph from an undirected networkx graph.
