@@ -11,7 +11,7 @@ import pyarrow
 
 from pmvge.errors import TableError, short
 
-PACKED = (".gz", ".zst")
+PACKED = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}  # ending -> first bytes
 CSV = tuple(f"{ending}{packed}" for packed in ("", *PACKED) for ending in (".csv", ".tsv", ".txt"))
 JSON = tuple(
     f"{ending}{packed}" for packed in ("", *PACKED) for ending in (".jsonl", ".ndjson", ".json")
@@ -47,11 +47,19 @@ def find_files(folder: Path, name: str) -> list[Path]:
     return files
 
 
+def packing(path: Path) -> str:
+    """Return ".gz" or ".zst" for a compressed file, by its first bytes; "" for others."""
+    with path.open("rb") as stream:
+        start = stream.read(4)
+    return next((ending for ending in PACKED if start.startswith(PACKED[ending])), "")
+
+
 def open_unpacked(path: Path) -> io.BufferedReader | gzip.GzipFile:
-    """Open a file for reading bytes; one that ends in .gz or .zst is decompressed."""
-    if path.suffix == ".gz":
+    """Open a file for reading bytes; one in gzip or zstd is decompressed."""
+    ending = packing(path)
+    if ending == ".gz":
         return gzip.open(path)
-    if path.suffix == ".zst":
+    if ending == ".zst":
         packed = pyarrow.CompressedInputStream(pyarrow.OSFile(str(path)), "zstd")
         return io.BufferedReader(packed)
     return path.open("rb")
