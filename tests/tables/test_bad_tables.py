@@ -124,6 +124,13 @@ def test_bad_gzip_files(folder, write, content) -> None:
     assert "x.csv.gz" in failure(folder, write("x.csv.gz", content))
 
 
+@pytest.mark.parametrize("address", ["mysql://u:secret@h/shop:films", "https://h/films.csv"])
+def test_other_addresses(folder, address) -> None:
+    message = failure(folder, address)
+    assert "://...: expected a file or postgresql://HOST/NAME:TABLE" in message
+    assert "secret" not in message
+
+
 def test_damaged_parquet_files(folder, write) -> None:
     whole = (folder / "films.parquet").read_bytes()
     for damaged in (whole[:100], whole[: len(whole) // 2], whole[:-4] + b"xxxx"):

@@ -20,14 +20,14 @@ from pmvge.tables.sources.dialect import DEFAULT, Dialect
 from pmvge.tables.sources.file_format import FileFormat
 from pmvge.tables.sources.files import CSV
 from pmvge.tables.sources.formats import detect_format
-from pmvge.tables.sources.source import DATABASES, Source
+from pmvge.tables.sources.source import DATABASES, Source, without_password
 from pmvge.tables.sources.text import Text
 from pmvge.tables.sources.text_encoding import encoding_name
 
 _SHEET = "save the workbook as .xlsx"
 _ARCHIVE = "an archive: unpack it, and run init on the folder with its files"
 _ARRAYS = "arrays, not a table"
-_OTHER = "not a table"
+NO_TABLE = "not a table"
 NOT_READ = {
     **dict.fromkeys((".xls", ".xlsb", ".ods"), _SHEET),
     **dict.fromkeys((".zip", ".tar", ".tgz", ".tar.gz", ".7z", ".bz2", ".xz", ".rar"), _ARCHIVE),
@@ -35,7 +35,7 @@ NOT_READ = {
     **dict.fromkeys(
         (".toml", ".yaml", ".yml", ".py", ".pl", ".sh", ".r", ".md", ".rst", ".html", ".xml",
          ".ipynb", ".log", ".pdf", ".png", ".jpg", ".safetensors", ".geojson"),
-        _OTHER,
+        NO_TABLE,
     ),
 }  # fmt: skip
 
@@ -49,16 +49,23 @@ class FoundTable:
     notes: tuple[str, ...] = ()
 
 
-def find_database_tables(address: str) -> list[FoundTable]:
-    """Return the tables of a PostgreSQL database: those of the search path, if there are any.
+def find_database_tables(address: str) -> tuple[list[FoundTable], dict[str, str]]:
+    """Return the tables of a PostgreSQL database, and why schemas are left out.
 
-    Raise TableError if it cannot be read.
+    They are those of the search path, if there are any, else all. Raise TableError if it cannot be
+    read.
     """
     names = table_names(address)
-    return [
-        FoundTable(name.rpartition(".")[2], Source(database=address, table=name))
-        for name in [name for name in names if "." not in name] or names
+    used = [name for name in names if "." not in name] or names
+    reason = (
+        "the schema is not in the search path; add it, with ALTER ROLE ... SET search_path = ..., "
+        "or write its tables into the project file"
+    )
+    found = [
+        FoundTable(name.rpartition(".")[2], Source(database=address, table=name)) for name in used
     ]
+    schemas = dict.fromkeys(name.partition(".")[0] for name in names if name not in used)
+    return found, {f"{without_password(address)}:{schema}.*": reason for schema in schemas}
 
 
 def find_tables(folder: Path, answers: Answers) -> tuple[list[FoundTable], dict[str, str]]:
@@ -81,7 +88,7 @@ def find_tables(folder: Path, answers: Answers) -> tuple[list[FoundTable], dict[
             elif ending := next((end for end in NOT_READ if lower.endswith(end)), None):
                 skipped[path.name] = NOT_READ[ending]
             elif lower.startswith(("readme", "license", "licence", "copying", "changelog")):
-                skipped[path.name] = _OTHER
+                skipped[path.name] = NO_TABLE
             elif (file_format := _detect(path)).has_encoding:
                 files.append((path, file_format))
             else:

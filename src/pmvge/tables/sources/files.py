@@ -27,6 +27,12 @@ def find_files(folder: Path, name: str) -> list[Path]:
     """Return the sorted files that a name or glob matches; raise TableError if there are none."""
     if not name or "\0" in name:
         raise TableError(f"expected the name of a file, got {short(name)}")
+    scheme, separator, _ = name.partition("://")
+    if separator:  # the rest may have a password
+        raise TableError(
+            f"{scheme}://...: expected a file or postgresql://HOST/NAME:TABLE, got another "
+            "address; download the file, or export the table to Parquet or CSV"
+        )
     exact = folder / name  # a file name may contain glob characters
     if exact.is_dir():
         glob = Path(name) / "*.csv"
