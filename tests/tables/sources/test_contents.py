@@ -5,6 +5,7 @@ import gzip
 import json
 import zipfile
 
+import numpy as np
 import openpyxl
 import pyarrow as pa
 import pytest
@@ -94,3 +95,21 @@ def test_json_keys_that_differ_in_case(write, rows) -> None:
     )
     numbered = [{"id": 1, "year": 1990, "year_1": 5}, {"id": 2, "year": 1991}]
     assert list(rows(write("n.json", json.dumps(numbered)))[0]) == ["id", "year", "year_1"]
+
+
+def test_numbers_that_repeat_are_no_header(write, rows) -> None:
+    assert "got '1'; set header = false if the file has no header" in refused(
+        rows, write("t.csv", "1,s1,1\n2,s2,2\n3,s3,3\n")
+    )
+
+
+def test_an_array_of_one_number_per_row_is_a_view(rows, tmp_path) -> None:
+    np.save(tmp_path / "t.npy", np.array([0.5, 1.5]))
+    assert rows("t.npy") == ({"row number": "BIGINT", "vector": "DOUBLE"}, [(0, 0.5), (1, 1.5)])
+
+
+def test_init_does_not_ask_about_an_array_with_other_rows(write, tmp_path) -> None:
+    write("films.csv", "film,year\n" + "".join(f"f{k},{1950 + k}\n" for k in range(40)))
+    write("seen.csv", "film,user\n" + "".join(f"f{k % 40},u{k % 19}\n" for k in range(300)))
+    np.save(tmp_path / "posters.npy", np.zeros((39, 4)))
+    assert sketch_project(tmp_path).skipped["posters.npy"] == "no link table refers to it"

@@ -22,6 +22,7 @@ from pmvge.tables.guessing.questions import Answers, Question
 from pmvge.tables.guessing.table import Table
 from pmvge.tables.guessing.unused_columns import explain_unused, unused_in_links
 from pmvge.tables.project import LinkTable, ViewTable
+from pmvge.tables.sources.arrays import ROW
 from pmvge.tables.sources.connection import fetch_all, quote_ident, table_errors
 
 NO_WEIGHT = "none"
@@ -102,7 +103,7 @@ class Assembly:
         orphans = [  # a table with the key of another one has more columns for it
             t
             for t in self._entities
-            if t.name not in referenced and not t.foreign and t.key not in keys
+            if t.name not in referenced and not t.foreign and t.key not in {*keys, ROW}
         ]
         finder = LinkColumns(self._db, self._keys, orphans, self._answers)
         for table in self._tables:
