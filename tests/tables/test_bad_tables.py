@@ -93,7 +93,7 @@ def test_bad_csv_files(folder, write, content, message) -> None:
 
 def test_a_spreadsheet(folder, write) -> None:
     assert "x.xlsx: cannot be read: " in failure(folder, write("x.xlsx", b"PK\x03\x04"))
-    assert "save the workbook as .xlsx" in failure(folder, write("x.xls", b"\xd0\xcf\x11\xe0\0"))
+    assert "save it as .xlsx, without one" in failure(folder, write("x.xls", b"\xd0\xcf\x11\xe0\0"))
 
 
 def test_the_error_for_a_missing_file_lists_the_files(folder, write) -> None:
@@ -117,12 +117,18 @@ def test_the_error_for_a_missing_file_lists_the_files(folder, write) -> None:
         gzip.compress(b"film,year\na,1\n" * 100)[:15],
         gzip.compress(b"film,year\na,1\n" * 100)[:-6],
         gzip.compress(b"film,year\n")[:10] + b"\xff" * 20,
-        b"film,year\na,1\n",
     ],
-    ids=["truncated early", "truncated late", "damaged", "not gzip"],
+    ids=["truncated early", "truncated late", "damaged"],
 )
 def test_bad_gzip_files(folder, write, content) -> None:
     assert "x.csv.gz" in failure(folder, write("x.csv.gz", content))
+
+
+@pytest.mark.parametrize("address", ["mysql://u:secret@h/shop:films", "https://h/films.csv"])
+def test_other_addresses(folder, address) -> None:
+    message = failure(folder, address)
+    assert "://...: expected a file or postgresql://HOST/NAME:TABLE" in message
+    assert "secret" not in message
 
 
 def test_damaged_parquet_files(folder, write) -> None:
@@ -131,6 +137,7 @@ def test_damaged_parquet_files(folder, write) -> None:
         message = failure(folder, write("x.parquet", damaged))
         assert message.startswith("x.parquet: cannot be read: ")
         assert "SELECT" not in message
+        assert "CSV" not in message
 
 
 def test_databases(folder, write) -> None:

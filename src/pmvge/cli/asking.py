@@ -6,10 +6,9 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable
 
-from rich.console import Console
 from rich.prompt import IntPrompt
 
-from pmvge.cli.output import visible
+from pmvge.cli.output import Console, visible
 from pmvge.errors import ParameterError
 from pmvge.tables import Question
 

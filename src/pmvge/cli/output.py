@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console as RichConsole
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -29,6 +29,13 @@ COLUMNS = {
 }
 
 BESIDE = {"features only": "features_only", "popularity": "popularity"}  # rows, and their results
+
+
+class Console(RichConsole):
+    """rich's console, which prints the names of users as they are: ``:star:`` is no emoji."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(emoji=False, **options)
 
 
 def visible(value: object) -> str:
@@ -65,10 +72,10 @@ def shell_quoted(path: Path) -> str:
 
 def print_notes(notes: Iterable[str], kind: str = "note") -> None:
     """Print notes or warnings on the error stream, apart from the results."""
-    console = Console(stderr=True, highlight=False)
+    errors = Console(stderr=True, highlight=False)
     color = "yellow" if kind == "note" else "red"
     for note in notes:
-        console.print(f"[{color}]{kind}:[/] {escape(visible(note))}", soft_wrap=True)
+        errors.print(f"[{color}]{kind}:[/] {escape(visible(note))}", soft_wrap=True)
 
 
 def print_json(content: Any) -> None:

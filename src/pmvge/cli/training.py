@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
 
 from pmvge import storage
 from pmvge.checks import real
-from pmvge.cli.output import print_notes
+from pmvge.cli.output import Console, print_notes
 from pmvge.distributed import is_first
 from pmvge.errors import CheckpointMismatch, InputError
 from pmvge.model import PMvGE

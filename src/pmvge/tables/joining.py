@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pmvge.errors import TableError, short, truncate
 from pmvge.graph import Ids
 from pmvge.tables.columns.casts import check_column
-from pmvge.tables.columns.id_casts import cast_id, find_collision, normalize_id
+from pmvge.tables.columns.id_casts import cast_id, check_exact, find_collision, normalize_id
 from pmvge.tables.columns.unreadable import advise, comma_fix, first_invalid
 from pmvge.tables.project import LinkTable
 from pmvge.tables.sources.amounts import cast_amount
@@ -123,6 +123,9 @@ def join_links(
     columns = table.columns or ("", "")
     for column in (*columns, *([table.weight] if table.weight else [])):
         check_column(where, column, types)
+    with table_errors(where):
+        for column in columns:
+            check_exact(db, where, raw, column, types)
     weight = _weight(db, where, raw, types, table)
     a, b = (quote_ident(column) for column in columns)
     i, j = (

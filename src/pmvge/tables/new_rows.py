@@ -16,7 +16,7 @@ from pmvge.errors import TableError, short
 from pmvge.graph import Features, Ids
 from pmvge.tables.columns.casts import NULL_TYPES, check_casts, check_column, select_typed
 from pmvge.tables.columns.encoded import Notes
-from pmvge.tables.columns.id_casts import cast_id, id_type
+from pmvge.tables.columns.id_casts import cast_id, check_exact, id_type
 from pmvge.tables.columns.recipe import Recipe, column_errors, fetch_batches
 from pmvge.tables.joining import register_ids
 from pmvge.tables.saved_tables import SavedTables, as_written, saved_view
@@ -68,6 +68,7 @@ def select_rows(
             if notes is not None:
                 notes[str(known["id"]), "numbered"] += 1
         else:
+            check_exact(db, where, "raw", column, types)
             as_text = known.get("ids") == "text"  # an integer id, 12, is '12' then
             normalize = known.get("normalize_ids", False)
             kind = "VARCHAR" if as_text else id_type(db, [("raw", column, types)], normalize)

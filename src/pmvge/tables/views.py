@@ -18,7 +18,7 @@ from pmvge.tables.columns.casts import check_casts, check_column, select_typed
 from pmvge.tables.columns.category_encodings import Category
 from pmvge.tables.columns.encoded import Notes
 from pmvge.tables.columns.fitting import fit_recipe
-from pmvge.tables.columns.id_casts import cast_id, id_type
+from pmvge.tables.columns.id_casts import cast_id, check_exact, id_type
 from pmvge.tables.columns.recipe import Recipe, concatenate, encode_batches, resolve_features
 from pmvge.tables.joining import IdTable
 from pmvge.tables.on_disk.feature_cache import FeatureCache, missing_values
@@ -89,6 +89,8 @@ def stage_view(
     where = f"view {name} ({table.source})"
     raw = raw_view_name(name)
     column = check_column(where, str(table.id), types)
+    with table_errors(where):
+        check_exact(db, where, raw, column, types)
     features = resolve_features(where, table, types)
     kinds = {feature: features[feature].kind for feature in features}
     invalid: dict[str, int] = {}
@@ -172,7 +174,8 @@ def collect_ids(
     for pair, table in project.links.items():
         for view, column in zip(pair, table.columns or (), strict=False):
             if view == name:
-                check_column(f"links {','.join(pair)} ({table.source})", column, link_types[pair])
+                where = f"links {','.join(pair)} ({table.source})"
+                check_column(where, column, link_types[pair])
                 columns.append((raw_links_name(pair), column, link_types[pair]))
     if not columns:
         raise TableError(

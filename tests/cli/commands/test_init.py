@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 
+import pandas as pd
 import pytest
 
 from pmvge.errors import StorageError
@@ -185,3 +186,13 @@ def test_all_open_questions_have_one_command(tables, refused, run, capsys):
     )
     assert message == f"2 open questions; to take the first reading of each: {command}"
     run(*command.split()[1:])
+
+
+def test_names_with_colons_are_no_emojis(tables, run):
+    (tables / "pmvge.toml").unlink()
+    with pd.ExcelWriter(tables / "shop.xlsx") as book:
+        for sheet in ("star", "notes"):
+            pd.DataFrame({"about": ["this file", "do not edit"]}).to_excel(book, sheet_name=sheet)
+    notes = run("init", tables).err
+    assert "note: left out shop.xlsx:star: " in notes
+    assert "note: left out shop.xlsx:notes: " in notes

@@ -5,6 +5,7 @@ import gzip
 import pytest
 
 from pmvge.errors import TableError
+from pmvge.tables import sketch_project
 from pmvge.tables.guessing.text_files import guess_header, sniff_text
 
 
@@ -89,3 +90,17 @@ def test_rows_that_are_wider_than_the_first_characters(tmp_path) -> None:
 )
 def test_headers(text, header) -> None:
     assert guess_header([line.split(",") for line in text.split(";")]) is header
+
+
+def test_a_title_is_no_row_of_data(tmp_path) -> None:
+    (tmp_path / "films.csv").write_text("My films,,\nid,title,year\n" + "f1,Alien,1979\n" * 9)
+    (tmp_path / "seen.csv").write_text("id,user\n" + "f1,u1\nf2,u2\n" * 9)
+    reason = sketch_project(tmp_path).skipped["films.csv"]
+    assert "if the first line is a title, delete the lines above the names" in reason
+
+
+def test_init_without_links_names_files_that_it_could_not_read(tmp_path) -> None:
+    (tmp_path / "films.csv").write_text("film,year\nf1,1\nf2,2\n")
+    (tmp_path / "seen.csv.gz").write_bytes(gzip.compress(b"film,user\nf1,u1\n" * 50)[:-9])
+    with pytest.raises(TableError, match=r"no link table found: .*; left out seen.csv.gz: cannot"):
+        sketch_project(tmp_path)

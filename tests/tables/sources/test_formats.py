@@ -126,7 +126,7 @@ def test_damaged_zstd_files(write, rows, tmp_path) -> None:
     with pa.CompressedOutputStream(str(tmp_path / "t.csv.zst"), "zstd") as stream:
         stream.write(b"a,b\n1,2\n" * 1000)
     whole = (tmp_path / "t.csv.zst").read_bytes()
-    for damaged in (whole[: len(whole) // 2], b"a,b\n1,2\n", whole[:8] + b"\xff" * 20):
+    for damaged in (whole[: len(whole) // 2], whole[:8] + b"\xff" * 20):
         assert "x.csv.zst: cannot be read: " in refused(rows, write("x.csv.zst", damaged))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -66,4 +67,5 @@ def test_a_carriage_return_before_the_end_of_a_line(tmp_path, monkeypatch):
 
 
 def test_compressed_files_are_not_tested(tmp_path):
-    assert not has_mixed_endings(tmp_path / "absent.csv.gz")
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a,b\r\n1,2\n")[:-9])  # cannot be read
+    assert not has_mixed_endings(tmp_path / "t.csv.gz")

@@ -23,6 +23,7 @@ from pmvge import Embeddings
 from pmvge.cli.app import app
 from pmvge.errors import TableError
 from pmvge.tables import LinkTable, Project, Source, ViewTable, project_text, read_tables
+from pmvge.tables.guessing.folder import find_database_tables
 from pmvge.tables.on_disk.feature_cache import FeatureCache
 from pmvge.tables.sources.databases import table_names
 from pmvge.tables.sources.source import as_source, without_password
@@ -162,6 +163,32 @@ class TestServer:
         types, found = rows(f"{shop[0]}:old.my films")
         assert types == {"id": "VARCHAR", 'a "b"': "VARCHAR"}
         assert found == [("7", "007"), ("8", None), ("9", ""), ("10", 'x\n"y", z')]
+
+    def test_init_reads_tables_before_views_and_names_other_schemas(self, shop):
+        address = shop[0]
+        with connect(address) as db:
+            db.run("CREATE VIEW best AS SELECT * FROM ratings WHERE stars > 3")
+            db.run("CREATE SCHEMA reports")
+            db.run("CREATE VIEW reports.films AS SELECT * FROM films")
+        try:
+            found, skipped = find_database_tables(address)
+            assert {table.name for table in found} >= {"films", "ratings"}
+            assert "best" not in {table.name for table in found}
+            assert list(skipped) == [f"{address}:old.*"]
+            assert "ALTER ROLE" in skipped[f"{address}:old.*"]
+        finally:
+            with connect(address) as db:
+                db.run("DROP VIEW best")
+                db.run("DROP SCHEMA reports CASCADE")
+
+    def test_views_can_be_read(self, shop, rows):
+        with connect(shop[0]) as db:
+            db.run("CREATE VIEW best AS SELECT film_id FROM films WHERE film_id < 20")
+        try:
+            assert rows(f"{shop[0]}:best")[1] == [("7",), ("14",)]
+        finally:
+            with connect(shop[0]) as db:
+                db.run("DROP VIEW best")
 
     def test_arrays_dates_and_truth_values(self, shop, rows):
         query = (

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from pmvge.cli.downloading import install, print_plain
+from pmvge.cli.output import Console
 from pmvge.errors import choose
 
 if TYPE_CHECKING:

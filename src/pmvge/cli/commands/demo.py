@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 from rich.columns import Columns
-from rich.console import Console
 
 from pmvge.cli.options import AsJson
-from pmvge.cli.output import bold, check_writable, print_json
+from pmvge.cli.output import Console, bold, check_writable, print_json
 
 
 def demo(

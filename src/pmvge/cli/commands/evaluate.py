@@ -6,10 +6,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from pmvge.cli.options import AsJson, Model, Strict
-from pmvge.cli.output import print_json, print_notes, print_results, uncalibrated_note, visible
+from pmvge.cli.output import (
+    Console,
+    print_json,
+    print_notes,
+    print_results,
+    uncalibrated_note,
+    visible,
+)
 from pmvge.errors import InputError, ParameterError
 
 if TYPE_CHECKING:

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from pmvge.cli.options import AsJson
-from pmvge.cli.output import bold, cell, print_json, shell_quoted
+from pmvge.cli.output import Console, bold, cell, print_json, shell_quoted
 
 
 def examples(

@@ -6,11 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from pmvge.cli.options import AsJson, FirstLinkTables, FirstPairs, Model
-from pmvge.cli.output import cell, print_json, print_notes, visible
+from pmvge.cli.output import Console, cell, print_json, print_notes, visible
 from pmvge.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from pmvge.cli.options import AsJson, Model
-from pmvge.cli.output import bold, check_writable, print_json
+from pmvge.cli.output import Console, bold, check_writable, print_json
 from pmvge.errors import choose
 
 TARGETS = ("onnx", "parquet", "faiss")

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from pmvge.cli.options import AsJson, LinkTables, ProjectFile, Settings, Spill, Strict, Views
 from pmvge.cli.output import (
+    Console,
     bold,
     check_writable,
     describe_factors,

@@ -6,11 +6,10 @@ import time
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from pmvge.cli.options import AsJson, Model
-from pmvge.cli.output import bold, check_writable, print_json, visible
+from pmvge.cli.output import Console, bold, check_writable, print_json, visible
 
 
 def index(

@@ -7,10 +7,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from pmvge.cli.options import AsJson
-from pmvge.cli.output import bold, check_writable, print_json, print_notes, shell_quoted, visible
+from pmvge.cli.output import (
+    Console,
+    bold,
+    check_writable,
+    print_json,
+    print_notes,
+    shell_quoted,
+    visible,
+)
 from pmvge.errors import StorageError, TableError
 
 

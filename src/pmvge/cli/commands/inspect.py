@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from pmvge.cli.options import AsJson, Model
-from pmvge.cli.output import bold, cell, print_json
+from pmvge.cli.output import Console, bold, cell, print_json
 
 
 def inspect(model: Model, as_json: AsJson = False) -> None:

@@ -8,9 +8,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from pmvge.cli.output import Console
 
 if TYPE_CHECKING:
     from pmvge.experiments import Card

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
+from pmvge.cli.output import Console
 from pmvge.errors import InputError, choose
 
 ALL = "all"

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from pmvge.cli.options import AsJson, FirstLinkTables, FirstPairs, Model
 from pmvge.cli.output import (
+    Console,
     bold,
     cell,
     check_writable,

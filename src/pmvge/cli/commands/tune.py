@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from pmvge.cli.options import AsJson, LinkTables, ProjectFile, Settings, Strict, Views
 from pmvge.cli.output import (
+    Console,
     bold,
     check_writable,
     print_json,

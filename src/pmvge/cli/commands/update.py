@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from pmvge.cli.options import AsJson, LinkTables, Model, ProjectFile, Strict, Views
 from pmvge.cli.output import (
+    Console,
     bold,
     check_writable,
     print_json,

@@ -7,14 +7,35 @@ from collections.abc import Iterable, Mapping
 
 import duckdb
 
+from pmvge.errors import TableError
 from pmvge.tables.sources.connection import fetch_all, quote_ident
 
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 FRACTIONAL = ("FLOAT", "DOUBLE", "DECIMAL")
 _MAX_EXACT = 2**53  # a double represents every integer up to here
+MAX_EXACT = {"DOUBLE": _MAX_EXACT, "FLOAT": 2**24}
+ROUNDED = "floating-point numbers so large that digits are lost; store ids as integers or texts"
 _PADDED_NUMBER = re.compile(r"\d+(\.0+)?", re.ASCII)
 _PLAIN_INTEGER = r"-?[1-9]\d*|0"
 _INTEGER_LIKE = r"-?\d+(\.0+)?"  # such as 7.0, which other tools write for 7
+
+
+def check_exact(
+    db: duckdb.DuckDBPyConnection, where: str, table: str, column: str, types: Mapping[str, str]
+) -> None:
+    """Raise TableError if ids are floating-point numbers that are rounded: ids may be merged."""
+    limit, name = MAX_EXACT.get(types[column]), quote_ident(column)
+    if limit is None:
+        return
+    ((count, example),) = fetch_all(
+        db,
+        f"SELECT count(*), min({name}) FROM {quote_ident(table)} "
+        f"WHERE isfinite({name}) AND abs({name}) > {int(limit)}",
+    )
+    if count:
+        raise TableError(
+            f"{where}: id column {column!r}: {count:,} ids, such as {example:.0f}, are {ROUNDED}"
+        )
 
 
 def id_type(

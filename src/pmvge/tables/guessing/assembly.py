@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from pmvge.errors import TableError, short
 from pmvge.graph import Pair, pair_key
 from pmvge.tables.columns.id_casts import cast_id
 from pmvge.tables.guessing.damaged_ids import damaged_keys
-from pmvge.tables.guessing.folder import explain_encodings
+from pmvge.tables.guessing.folder import NO_TABLE, explain_encodings
 from pmvge.tables.guessing.foreign_keys import ForeignKeys
 from pmvge.tables.guessing.guess import guess_view
 from pmvge.tables.guessing.link_columns import LinkColumns, given_columns, likely_columns
@@ -21,6 +22,7 @@ from pmvge.tables.guessing.questions import Answers, Question
 from pmvge.tables.guessing.table import Table
 from pmvge.tables.guessing.unused_columns import explain_unused, unused_in_links
 from pmvge.tables.project import LinkTable, ViewTable
+from pmvge.tables.sources.arrays import ROW
 from pmvge.tables.sources.connection import fetch_all, quote_ident, table_errors
 
 NO_WEIGHT = "none"
@@ -91,17 +93,17 @@ class Assembly:
             self.views[table.name], self._notes[table.name] = view, notes
             self.reasons[table.name] = reason
 
-    def add_links(self, folder: Path) -> None:
+    def add_links(self, folder: Path, not_read: Mapping[str, str]) -> None:
         """Add the links of all tables, and leave out views that nothing links.
 
-        Raise TableError if there are no links.
+        Raise TableError if there are no links; the message has the reasons in ``not_read``, too.
         """
         referenced = {other for table in self._tables for other in table.foreign.values()}
         keys = {t.key for t in self._tables if t.name in referenced}
         orphans = [  # a table with the key of another one has more columns for it
             t
             for t in self._entities
-            if t.name not in referenced and not t.foreign and t.key not in keys
+            if t.name not in referenced and not t.foreign and t.key not in {*keys, ROW}
         ]
         finder = LinkColumns(self._db, self._keys, orphans, self._answers)
         for table in self._tables:
@@ -117,13 +119,12 @@ class Assembly:
                         f"its ids occur in {column!r} of {table.source} only: no features"
                     )
             if not sides:
-                self.skipped[str(table.source)] = (
-                    "neither a view (no id column) nor links (no two columns of ids)"
-                )
+                reason = "neither a view (no id column) nor links (no two columns of ids)"
+                self.skipped[str(table.source)] = "; ".join([reason, *table.rounded.values()])
             for left, a, right, b in sides:
                 self._add(table, (left, right), (a, b))
         if not self.links:
-            raise TableError(self._explain_no_links(folder))
+            raise TableError(self._explain_no_links(folder, not_read))
         linked = {view for pair in self.links for view in pair}
         for view in [view for view in self.views if view not in linked]:
             source = self.views.pop(view).source
@@ -146,7 +147,7 @@ class Assembly:
                 links = [link for link in self.links.values() if link.source is table.source]
                 self.notes += unused_in_links(table, links)
 
-    def _explain_no_links(self, folder: Path) -> str:
+    def _explain_no_links(self, folder: Path, not_read: Mapping[str, str]) -> str:
         """Return a message with the columns of all tables, and how to name two columns of ids."""
         headers = "; ".join(f"{t.source}: {', '.join(list(t.types)[:8])}" for t in self._tables)
         message = (
@@ -158,7 +159,9 @@ class Assembly:
                 option = shlex.quote(f"{table.source}:columns={','.join(columns)}")
                 rows = "a row" if len(self._tables) == 1 else f"a row of {table.source}"
                 message += f"; if {rows} links two entities, name their columns: --choose {option}"
-        return message
+        reasons = [note for table in self._tables for note in table.rounded.values()]
+        reasons += [f"left out {name}: {why}" for name, why in not_read.items() if why != NO_TABLE]
+        return "; ".join([message, *reasons[:5]])
 
     def _is_entity(self, table: Table, referenced: set[str], damage: dict[str, str]) -> bool:
         """Return whether a table describes entities; else it is a link table."""

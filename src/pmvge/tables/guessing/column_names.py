@@ -13,6 +13,11 @@ ID_WORDS = frozenset(
     {"id", "ids", "key", "code", "uuid", "no", "nr", "number", "from", "to", "source", "target"}
     | {"src", "dst", "left", "right", "parent", "child", "other", "first", "second", "1", "2", ""}
 )
+# Words in the name of a column that refers to rows of its own table, as in parent_id.
+SELF_WORDS = frozenset(
+    {"parent", "child", "boss", "manager", "supervisor", "reply", "replied", "previous", "next"}
+    | {"mother", "father", "root", "original", "related", "similar", "partner", "spouse", "friend"}
+)
 TIME_NAMES = re.compile(r"time|date|year|month|day|_at$", re.IGNORECASE)
 EDGE_LIST_NAMES = [  # names of the two columns of an edge list
     {"source", "target"},
@@ -59,6 +64,12 @@ def holds_ids_of(column: str, view: str) -> bool:
     return column.lower() == view.lower() or name in {
         re.sub(r"[\W_]+", "_", single) for single in singulars(view)
     }
+
+
+def is_self_reference(column: str) -> bool:
+    """Return whether a name says that a column refers to rows of its own table: parent_id."""
+    words = re.split(r"[\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).lower())
+    return not SELF_WORDS.isdisjoint(words)
 
 
 def view_name(column: str) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from pmvge.errors import TableError
 from pmvge.tables.guessing.column_names import singulars
 from pmvge.tables.guessing.questions import Answers, Question
+from pmvge.tables.guessing.text_encodings import guess_encoding
 from pmvge.tables.guessing.text_files import TextFile, sniff_text
 from pmvge.tables.sources.connection import table_errors
 from pmvge.tables.sources.databases import table_names
@@ -19,14 +20,14 @@ from pmvge.tables.sources.dialect import DEFAULT, Dialect
 from pmvge.tables.sources.file_format import FileFormat
 from pmvge.tables.sources.files import CSV
 from pmvge.tables.sources.formats import detect_format
-from pmvge.tables.sources.source import DATABASES, Source
+from pmvge.tables.sources.source import DATABASES, Source, without_password
 from pmvge.tables.sources.text import Text
 from pmvge.tables.sources.text_encoding import encoding_name
 
 _SHEET = "save the workbook as .xlsx"
 _ARCHIVE = "an archive: unpack it, and run init on the folder with its files"
 _ARRAYS = "arrays, not a table"
-_OTHER = "not a table"
+NO_TABLE = "not a table"
 NOT_READ = {
     **dict.fromkeys((".xls", ".xlsb", ".ods"), _SHEET),
     **dict.fromkeys((".zip", ".tar", ".tgz", ".tar.gz", ".7z", ".bz2", ".xz", ".rar"), _ARCHIVE),
@@ -34,7 +35,7 @@ NOT_READ = {
     **dict.fromkeys(
         (".toml", ".yaml", ".yml", ".py", ".pl", ".sh", ".r", ".md", ".rst", ".html", ".xml",
          ".ipynb", ".log", ".pdf", ".png", ".jpg", ".safetensors", ".geojson"),
-        _OTHER,
+        NO_TABLE,
     ),
 }  # fmt: skip
 
@@ -48,16 +49,23 @@ class FoundTable:
     notes: tuple[str, ...] = ()
 
 
-def find_database_tables(address: str) -> list[FoundTable]:
-    """Return the tables of a PostgreSQL database: those of the search path, if there are any.
+def find_database_tables(address: str) -> tuple[list[FoundTable], dict[str, str]]:
+    """Return the tables of a PostgreSQL database, and why schemas are left out.
 
-    Raise TableError if it cannot be read.
+    They are those of the search path, if there are any, else all. Raise TableError if it cannot be
+    read.
     """
     names = table_names(address)
-    return [
-        FoundTable(name.rpartition(".")[2], Source(database=address, table=name))
-        for name in [name for name in names if "." not in name] or names
+    used = [name for name in names if "." not in name] or names
+    reason = (
+        "the schema is not in the search path; add it, with ALTER ROLE ... SET search_path = ..., "
+        "or write its tables into the project file"
+    )
+    found = [
+        FoundTable(name.rpartition(".")[2], Source(database=address, table=name)) for name in used
     ]
+    schemas = dict.fromkeys(name.partition(".")[0] for name in names if name not in used)
+    return found, {f"{without_password(address)}:{schema}.*": reason for schema in schemas}
 
 
 def find_tables(folder: Path, answers: Answers) -> tuple[list[FoundTable], dict[str, str]]:
@@ -66,8 +74,8 @@ def find_tables(folder: Path, answers: Answers) -> tuple[list[FoundTable], dict[
     Raise UnsureError if it is not clear whether a file has a header, and TableError for an answer
     that is no encoding.
     """
-    encodings: dict[Path, str | None] = {}  # of text files; None: guess it
-    sources: list[tuple[str, Source]] = []
+    files: list[tuple[Path, FileFormat]] = []  # texts
+    others: list[FoundTable] = []
     skipped: dict[str, str] = {}
     for path in sorted(folder.iterdir()):
         lower = path.name.lower()
@@ -76,25 +84,29 @@ def find_tables(folder: Path, answers: Answers) -> tuple[list[FoundTable], dict[
         try:
             if lower.endswith(DATABASES):
                 tables = table_names(path)
-                sources += [(name, Source(database=path.name, table=name)) for name in tables]
+                others += [FoundTable(t, Source(database=path.name, table=t)) for t in tables]
             elif ending := next((end for end in NOT_READ if lower.endswith(end)), None):
                 skipped[path.name] = NOT_READ[ending]
             elif lower.startswith(("readme", "license", "licence", "copying", "changelog")):
-                skipped[path.name] = _OTHER
-            elif isinstance(file_format := _detect(path), Text):
-                encodings[path] = None
+                skipped[path.name] = NO_TABLE
+            elif (file_format := _detect(path)).has_encoding:
+                files.append((path, file_format))
             else:
-                sources += _sources(path, file_format)
+                others += _sources(path, file_format)
         except TableError as error:
             skipped[path.name] = _reason(path, error)
-    for path in encodings:
-        key = f"{path.name}:encoding"
-        if (given := answers.given(key)) is not None:
-            encodings[path] = encoding_name(f"--choose {key}", given)
+    given = {path: _given_encoding(path, answers) for path, _ in files}
     texts: dict[Path, TextFile] = {}
-    for path, encoding in encodings.items():
+    for path, file_format in files:
         try:
-            texts[path] = sniff_text(path, encoding)
+            if isinstance(file_format, Text):
+                texts[path] = sniff_text(path, given[path])
+                continue
+            with table_errors(path.name):
+                dialect = Dialect(encoding=given[path] or guess_encoding(path))
+            notes = dialect_notes(path.name, dialect)
+            source = Source(path.name, dialect=dialect)
+            others.append(FoundTable(path.name.split(".")[0], source, notes))
         except TableError as error:
             skipped[path.name] = _reason(path, error)
     headless = {
@@ -112,7 +124,7 @@ def find_tables(folder: Path, answers: Answers) -> tuple[list[FoundTable], dict[
         found.append(
             FoundTable(ending if shared else stem, source, dialect_notes(path.name, dialect))
         )
-    return found + [FoundTable(name, source) for name, source in sources], skipped
+    return found + others, skipped
 
 
 def _reason(path: Path, error: TableError) -> str:
@@ -124,13 +136,20 @@ def _detect(path: Path) -> FileFormat:
         return detect_format(path)
 
 
-def _sources(path: Path, file_format: FileFormat) -> list[tuple[str, Source]]:
+def _given_encoding(path: Path, answers: Answers) -> str | None:
+    """Return the encoding of a file that was given in advance; None if there is none."""
+    key = f"{path.name}:encoding"
+    given = answers.given(key)
+    return None if given is None else encoding_name(f"--choose {key}", given)
+
+
+def _sources(path: Path, file_format: FileFormat) -> list[FoundTable]:
     """Return the tables in a file with their names: that of the file, or of each of its sheets."""
     with table_errors(path.name):
         names = file_format.table_names(path)
     if len(names) < 2:
-        return [(path.name.split(".")[0], Source(path.name))]
-    return [(name, Source(path.name, table=name)) for name in names]
+        return [FoundTable(path.name.split(".")[0], Source(path.name))]
+    return [FoundTable(name, Source(path.name, table=name)) for name in names]
 
 
 def _has_header(file: str, text: TextFile, answers: Answers) -> bool:

@@ -14,6 +14,7 @@ from pmvge.tables.guessing.column_names import (
     WEIGHT_NAMES,
     holds_ids_of,
     is_generic,
+    is_self_reference,
     names_an_entity,
     plain_name,
     view_name,
@@ -204,7 +205,7 @@ class ForeignKeys:
             return self._ask(table, column, likely)
         # Integers from 1 are among the ids of every larger table: the sets must be the same.
         first, others = likely[0], likely[1:]
-        if first.table is table:
+        if first.table is table and is_self_reference(column):
             return self._accept(table, column, first)
         if not others and _is_end(table, column):
             return self._accept(table, column, first)
@@ -244,6 +245,7 @@ class ForeignKeys:
         shown = (compared or candidates)[:4]
         rates = "; ".join(str(c.match) for c in shown)
         text = f"{table.source}: whose ids does column {column!r} hold? {rates}"
+        text += f". {table.rounded[column]}" if column in table.rounded else ""
         if not candidates[0].match.matched:
             text += ". To link the two, write the ids in the same way in both files"
             unlike = [c.table.source for c in shown if not c.match.is_ascii]

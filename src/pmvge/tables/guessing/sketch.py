@@ -70,16 +70,15 @@ def _sketch(folder: str | Path, decisions: Answers) -> Sketch:
         if address is None:
             found, skipped = find_tables(path, decisions)
         else:
-            found, skipped = find_database_tables(address), {}
+            found, skipped = find_database_tables(address)
         tables, not_read = stage_tables(db, path, found, decisions)
         skipped |= not_read
         if not tables:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in list(skipped.items())[:5])
-            raise TableError(
-                f"{path if address is None else without_password(address)}: expected CSV, JSON, "
-                "Parquet, Arrow, Excel, NumPy or database files, found no tables"
-                + (f" ({reasons})" if reasons else "")
-            )
+            where = f"{path}: expected CSV, JSON, Parquet, Arrow, Excel, NumPy or database files"
+            if address is not None:
+                where = f"{without_password(address)}: expected tables with rows"
+            raise TableError(f"{where}, found no tables" + (f" ({reasons})" if reasons else ""))
         keys = ForeignKeys(db, tables, decisions)
         with table_errors(str(path)):
             keys.find_all()
@@ -94,7 +93,7 @@ def _sketch(folder: str | Path, decisions: Answers) -> Sketch:
                     del table.foreign[table.key]
         assembly = Assembly(db, tables, keys, decisions)
         assembly.add_views()
-        assembly.add_links(path)
+        assembly.add_links(path, skipped)
     decisions.check_used()
     return Sketch(
         Project(assembly.views, assembly.links, {}, path),

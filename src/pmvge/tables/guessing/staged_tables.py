@@ -62,7 +62,7 @@ def stage_tables(
             continue
         if any(table.name == other.name for other in tables):
             table.name = f"{given.name}_{number}"
-        table.notes = notes
+        table.notes = notes + tuple(table.rounded.values())
         tables.append(table)
     tables = join_arrays(db, folder, tables, answers, _stage)
     for table in tables:

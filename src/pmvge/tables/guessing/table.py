@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pmvge.tables.columns.id_casts import MAX_EXACT, ROUNDED
 from pmvge.tables.guessing.matching import Column
 from pmvge.tables.guessing.profile import Profile
 from pmvge.tables.sources.source import Source
@@ -28,3 +30,13 @@ class Table:
     def column(self, name: str) -> Column:
         """Return a column, for match rates."""
         return Column(self.name, name, self.raw, self.types)
+
+    @property
+    def rounded(self) -> dict[str, str]:
+        """Columns of floating-point numbers so large that digits are lost, with a note on each."""
+        return {
+            column: f"{self.source}: column {column!r}: numbers up to {profile.maximum:.0f} are "
+            f"{ROUNDED}"
+            for column, profile in self.columns.items()
+            if (profile.maximum or 0) > MAX_EXACT.get(self.types[column], math.inf)
+        }

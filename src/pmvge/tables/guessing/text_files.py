@@ -134,6 +134,8 @@ def guess_header(rows: list[list[str]]) -> bool | None:
         return True
     if not first[0].strip() and all(name.strip() for name in first[1:]):
         return True  # the index that pandas writes
+    if len(first) > 2 and first[0].strip() and not any(name.strip() for name in first[1:]):
+        return True  # a title: the reader says what to do
     numbers = [bool(NUMBER.fullmatch(name)) for name in first]
     numeric = [_are_numbers(column) for column in columns]
     if any(numbers):

@@ -56,7 +56,7 @@ class Arrays(FileFormat):
         if len(files) > 1:
             raise TableError(f"{source}: expected one file of arrays, got {len(files)}")
         columns = read_arrays(files[0])
-        if all(array.ndim > 1 for array in columns.values()):
+        if list(columns) == [VECTOR] or all(array.ndim > 1 for array in columns.values()):
             columns = {ROW: np.arange(len(next(iter(columns.values())))), **columns}
         db.register(name, as_table(columns))
 

@@ -153,8 +153,7 @@ def table_errors(where: str) -> Iterator[None]:
         # Leave out the generated SQL, and advice on DuckDB options that users cannot set.
         ends = (at for at, line in enumerate(lines) if line.startswith(("LINE ", "Possible ")))
         message = " ".join(line[:120] for line in lines[: min(5, next(ends, 3))])
-        is_csv = isinstance(error, duckdb.InvalidInputException) and "JSON" not in str(error)
-        hint = CSV_HINT if is_csv else ""
+        hint = CSV_HINT if "CSV" in str(error) else ""
         hint = ENCODING_HINT if "utf-8" in str(error).lower() else hint
         raise TableError(f"{where}: cannot be read: {message[:400]}{hint}") from error
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:

@@ -21,6 +21,7 @@ class FileFormat(ABC):
 
     name: ClassVar[str]  # in messages
     reads_na_values: ClassVar[bool] = False  # whether ``stage`` applies ``dialect.na_values``
+    has_encoding: ClassVar[bool] = False  # whether files are texts, which ``encoding`` is for
     has_tables: ClassVar[bool] = False  # whether a file has several tables, such as sheets
 
     @abstractmethod

@@ -11,7 +11,7 @@ import pyarrow
 
 from pmvge.errors import TableError, short
 
-PACKED = (".gz", ".zst")
+PACKED = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}  # ending -> first bytes
 CSV = tuple(f"{ending}{packed}" for packed in ("", *PACKED) for ending in (".csv", ".tsv", ".txt"))
 JSON = tuple(
     f"{ending}{packed}" for packed in ("", *PACKED) for ending in (".jsonl", ".ndjson", ".json")
@@ -27,6 +27,12 @@ def find_files(folder: Path, name: str) -> list[Path]:
     """Return the sorted files that a name or glob matches; raise TableError if there are none."""
     if not name or "\0" in name:
         raise TableError(f"expected the name of a file, got {short(name)}")
+    scheme, separator, _ = name.partition("://")
+    if separator:  # the rest may have a password
+        raise TableError(
+            f"{scheme}://...: expected a file or postgresql://HOST/NAME:TABLE, got another "
+            "address; download the file, or export the table to Parquet or CSV"
+        )
     exact = folder / name  # a file name may contain glob characters
     if exact.is_dir():
         glob = Path(name) / "*.csv"
@@ -47,11 +53,19 @@ def find_files(folder: Path, name: str) -> list[Path]:
     return files
 
 
+def packing(path: Path) -> str:
+    """Return ".gz" or ".zst" for a compressed file, by its first bytes; "" for others."""
+    with path.open("rb") as stream:
+        start = stream.read(4)
+    return next((ending for ending in PACKED if start.startswith(PACKED[ending])), "")
+
+
 def open_unpacked(path: Path) -> io.BufferedReader | gzip.GzipFile:
-    """Open a file for reading bytes; one that ends in .gz or .zst is decompressed."""
-    if path.suffix == ".gz":
+    """Open a file for reading bytes; one in gzip or zstd is decompressed."""
+    ending = packing(path)
+    if ending == ".gz":
         return gzip.open(path)
-    if path.suffix == ".zst":
+    if ending == ".zst":
         packed = pyarrow.CompressedInputStream(pyarrow.OSFile(str(path)), "zstd")
         return io.BufferedReader(packed)
     return path.open("rb")

@@ -11,11 +11,23 @@ from pmvge.tables.sources.columnar import Arrow, Parquet
 from pmvge.tables.sources.file_format import FileFormat
 from pmvge.tables.sources.files import find_files, read_start
 from pmvge.tables.sources.json_lines import Json
-from pmvge.tables.sources.source import DATABASES, Source
+from pmvge.tables.sources.source import Source
 from pmvge.tables.sources.text import Text
 from pmvge.tables.sources.workbooks import Workbook
 
 FORMATS: tuple[FileFormat, ...] = (Parquet(), Arrow(), Workbook(), Arrays(), Json(), Text())
+OTHERS = {  # first bytes of a file -> what it is, and what to do
+    b"\xd0\xcf\x11\xe0": "an .xls workbook, or one with a password; save it as .xlsx, without one",
+    b"PK\x03\x04": "a zip archive or a workbook; unpack it, or name it .xlsx",
+    b"BZh": "a bzip2 file; unpack it",
+    b"\xfd7zXZ": "an xz file; unpack it",
+    b"7z\xbc\xaf": "a 7z archive; unpack it",
+    b"Rar!": "a rar archive; unpack it",
+    b"SQLite format 3": "a SQLite database; name it as database = ... with table = ...",
+    b"\x89HDF": "an HDF5 file; read it in Python and write its tables with to_parquet",
+    b"%PDF": "a PDF file; export the table as CSV",
+    b"<": "HTML or XML; export the table as CSV, or download the file itself, not its page",
+}
 _EXPECTED = (
     "expected a CSV file (text, with a header) or a JSON, Parquet, Arrow, Excel or .npy file"
 )
@@ -29,11 +41,13 @@ def detect_format(path: Path) -> FileFormat:
     for known in FORMATS:
         if known.recognizes(path, start):
             return known
-    hints = {
-        **dict.fromkeys(DATABASES, "; name it as database = ... with table = ..."),
-        **dict.fromkeys((".xls", ".xlsb", ".ods"), "; save the workbook as .xlsx"),
-    }
-    raise TableError(f"{path}: {_EXPECTED}, got another format{hints.get(path.suffix, '')}")
+    first_bytes = start.lstrip()
+    found = next((found for known, found in OTHERS.items() if first_bytes.startswith(known)), "")
+    if start[8:12] == b"DUCK":
+        found = OTHERS[b"SQLite format 3"].replace("SQLite", "DuckDB")
+    if path.suffix.lower() in (".xlsb", ".ods"):  # zip archives, too
+        found = "a workbook; save it as .xlsx"
+    raise TableError(f"{path}: {_EXPECTED}, got another format{f': {found}' if found else ''}")
 
 
 def common_format(where: str, files: Sequence[Path]) -> FileFormat:

@@ -44,17 +44,17 @@ def parse_header(where: str, cells: list[str], delimiter: str = ",") -> Header:
     if all(match := [RECBOLE.fullmatch(name) for name in names]):
         types = {m[1]: m[2] for m in match if m}
         names = [m[1] for m in match if m]
-    counts = Counter(name.lower() for name in names)
-    repeated = sorted(name for name in names if counts[name.lower()] > 1)
-    if repeated:
-        raise TableError(f"{where}: the first line repeats the column name {short(repeated[0])}")
     numbers = [name for name in names if re.fullmatch(r"\s*-?\d+(\.\d*)?\s*", name)]
     numbered = {*map(str, range(len(names) + 1))}  # the names 0, 1, 2, ... that pandas writes
-    if numbers and not {*numbers} <= numbered:
+    if numbers and (len({*numbers}) < len(numbers) or not {*numbers} <= numbered):
         raise TableError(
             f"{where}: expected column names in the first line, got {short(numbers[0])}; set "
             "header = false if the file has no header"
         )
+    counts = Counter(name.lower() for name in names)
+    repeated = sorted(name for name in names if counts[name.lower()] > 1)
+    if repeated:
+        raise TableError(f"{where}: the first line repeats the column name {short(repeated[0])}")
     return Header(names, types, delimiter, unnamed)
 
 

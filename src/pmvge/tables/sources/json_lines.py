@@ -17,6 +17,7 @@ from pmvge.tables.sources.connection import (
 )
 from pmvge.tables.sources.file_format import FileFormat
 from pmvge.tables.sources.source import Source
+from pmvge.tables.sources.text_encoding import as_utf8, utf16_codec
 
 # Texts that look like something else stay texts, as in CSV files; so do values of several types.
 _TEXTS = re.compile(r"\b(JSON|UUID|DATE|TIME|TIMESTAMP(_NS| WITH TIME ZONE)?)\b")
@@ -32,15 +33,18 @@ class Json(FileFormat):
     """
 
     name = "JSON"
+    has_encoding = True
 
     def recognizes(self, path: Path, start: bytes) -> bool:
+        if (codec := utf16_codec(start)) is not None:
+            start = start.decode(codec, "ignore").lstrip("\ufeff").encode()
         return start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
 
     def stage(
         self, db: duckdb.DuckDBPyConnection, name: str, files: Sequence[Path], source: Source
     ) -> None:
         options = "format = 'auto', records = 'true', maximum_object_size = 268435456"
-        listed = list_files(files)
+        listed = list_files(as_utf8(db, files, source.dialect.encoding, mark=False))
         scan = f"read_json({listed}, {options}, sample_size = -1, union_by_name = true, "
         scan += "map_inference_threshold = -1)"
         try:
@@ -51,6 +55,7 @@ class Json(FileFormat):
         if _are_tables(kinds) and len(fetch_all(db, f"SELECT 1 FROM {scan} LIMIT 2")) == 1:
             found = f"one object with the keys {short([str(row[0]) for row in described])}"
             raise TableError(f"{source}: {_EXPECTED}, got {found}; {_FIX}")
+        names = [str(row[0]) for row in described]
         columns = ", ".join(
             f"{quote_literal(str(column))}: {quote_literal(_TEXTS.sub('VARCHAR', str(kind)))}"
             for column, kind, *_ in described
@@ -59,6 +64,27 @@ class Json(FileFormat):
             f"CREATE TEMP VIEW {quote_ident(name)} AS SELECT * FROM "
             f"read_json({listed}, {options}, columns = {{{columns}}})"
         )
+        _check_keys(db, name, str(source), names)
+
+
+def _check_keys(
+    db: duckdb.DuckDBPyConnection, name: str, where: str, columns: Sequence[str]
+) -> None:
+    """Raise TableError if keys differ in case only.
+
+    SQL names do not: DuckDB calls the second one ``year_1``, a key that no object has.
+    """
+    known = {column.lower(): column for column in columns}
+    for column in columns:
+        first = known.get(re.sub(r"_\d+$", "", column.lower()))
+        if first is None or first == column:
+            continue
+        query = f"SELECT 1 FROM {quote_ident(name)} WHERE {quote_ident(column)} IS NOT NULL LIMIT 1"
+        if not fetch_all(db, query):
+            raise TableError(
+                f"{where}: expected keys that differ in more than case, got {short(first)} in "
+                "two spellings; write it in one way in all objects"
+            )
 
 
 def _are_tables(kinds: Sequence[str]) -> bool:

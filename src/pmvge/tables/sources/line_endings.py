@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 
 from pmvge.tables.sources.connection import temporary_file
-from pmvge.tables.sources.files import PACKED
+from pmvge.tables.sources.files import packing
 
 CHUNK = 1 << 20  # bytes
 
@@ -21,7 +21,7 @@ def has_mixed_endings(path: Path) -> bool:
 
     Cells with line breaks are in double quotes. Compressed files are not tested.
     """
-    if path.suffix in PACKED:
+    if packing(path):
         return False
     lines = carriage_returns = 0
     inside = False  # a quoted cell

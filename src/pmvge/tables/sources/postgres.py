@@ -25,8 +25,9 @@ SSL_MODES = ("disable", "verify-full")  # an encrypted session with anyone is no
 _TABLES = """
 SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname ELSE n.nspname || '.' || c.relname END
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT LIKE 'pg\\_%'
+WHERE strpos({kinds}, c.relkind::text) > 0 AND n.nspname NOT LIKE 'pg\\_%'
     AND n.nspname <> 'information_schema' ORDER BY 1"""
+_BASE, _VIEWS = "rpf", "vm"  # tables that hold rows, here or elsewhere; queries of other tables
 _ELEMENTS = """
 SELECT a.oid, e.typname FROM pg_type a JOIN pg_type e ON e.oid = a.typelem
 WHERE a.typcategory = 'A'"""
@@ -98,16 +99,18 @@ def _value(column: str, element: str | None) -> str:
 
 
 def postgres_tables(address: str) -> list[str]:
-    """Return the sorted names of the tables and views of a database.
+    """Return the sorted names of the tables of a database; of its views if it has no tables.
 
-    A name has its schema, ``schema.table``, unless the schema is in the search path.
+    A view repeats rows of other tables. A name has its schema, ``schema.table``, unless the schema
+    is in the search path.
     """
     with _connect(address) as server:
-        return _names(server)
+        return _names(server, _BASE) or _names(server)
 
 
-def _names(server: Any) -> list[str]:
-    return [str(row[0]) for row in server.execute_unnamed(_TABLES).rows]
+def _names(server: Any, kinds: str = _BASE + _VIEWS) -> list[str]:
+    query = _TABLES.format(kinds=quote_literal(kinds))
+    return [str(row[0]) for row in server.execute_unnamed(query).rows]
 
 
 def _identifier(server: Any, table: str) -> str:

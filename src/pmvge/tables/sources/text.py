@@ -23,8 +23,8 @@ from pmvge.tables.sources.header import Header, parse_header, select_named
 from pmvge.tables.sources.line_endings import copy_with_line_feeds, has_mixed_endings
 from pmvge.tables.sources.source import Source
 from pmvge.tables.sources.text_encoding import (
+    as_utf8,
     codec_of,
-    copy_as_utf8,
     has_ascii_lines,
     utf16_codec,
 )
@@ -37,6 +37,7 @@ class Text(FileFormat):
     """Text files in any encoding that Python has, also compressed; UTF-16 is recognised."""
 
     name = "CSV"
+    has_encoding = True
     reads_na_values = True
 
     def recognizes(self, path: Path, start: bytes) -> bool:
@@ -54,9 +55,7 @@ class Text(FileFormat):
                 raise TableError(
                     f"{source}: {path.name} and {files[0].name} have different headers"
                 )
-        codecs = [codec_of(path, dialect.encoding) for path in files]
-        if any(codec != "utf-8-sig" for codec in codecs):
-            files = [copy_as_utf8(db, *given) for given in zip(files, codecs, strict=True)]
+        files = as_utf8(db, files, dialect.encoding, mark=True)
         files = [copy_with_line_feeds(db, p) if has_mixed_endings(p) else p for p in files]
         scan = _scan(files, header, dialect)
         table = None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import codecs
 import io
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
 
 from pmvge.errors import TableError, short
 from pmvge.tables.sources.connection import temporary_file
-from pmvge.tables.sources.files import open_unpacked, read_start
+from pmvge.tables.sources.files import PACKED, open_unpacked, packing, read_start
 
 LATIN_1 = "latin-1"
 TESTED = 1 << 28  # bytes of a file that are tested for UTF-8
@@ -97,7 +98,28 @@ def has_ascii_lines(codec: str) -> bool:
     return "\n".encode(codec).removeprefix(codecs.BOM_UTF8) == b"\n"
 
 
-def copy_as_utf8(db: duckdb.DuckDBPyConnection, path: Path, codec: str) -> Path:
+def as_utf8(
+    db: duckdb.DuckDBPyConnection, files: Sequence[Path], encoding: str, *, mark: bool
+) -> list[Path]:
+    """Return files that DuckDB reads: in UTF-8, and compressed if and only if their names say so.
+
+    With ``mark`` they may start with a byte-order mark. Other files are copied to temporary ones.
+    """
+    return [
+        path
+        if (codec := codec_of(path, encoding)) == "utf-8-sig"
+        and packing(path) == _packing_in_name(path)
+        and (mark or not read_start(path).startswith(codecs.BOM_UTF8))
+        else _copy_as_utf8(db, path, codec)
+        for path in files
+    ]
+
+
+def _packing_in_name(path: Path) -> str:
+    return ending if (ending := path.suffix.lower()) in PACKED else ""
+
+
+def _copy_as_utf8(db: duckdb.DuckDBPyConnection, path: Path, codec: str) -> Path:
     """Copy a text file to a temporary one in UTF-8, without a byte-order mark."""
     target = temporary_file(db, ".csv")
     with (

@@ -16,7 +16,7 @@ import pyarrow.compute
 from pyarrow import csv
 
 from pmvge.tables.sources.dialect import Dialect
-from pmvge.tables.sources.files import PACKED
+from pmvge.tables.sources.files import packing
 from pmvge.tables.sources.header import Header
 
 MIN_COLUMNS = 256  # of a file that is read at once
@@ -35,7 +35,7 @@ def read_wide(
 
     DuckDB then reads them, or says what is wrong: Arrow accepts a quote that is never closed.
     """
-    packed = any(path.suffix in PACKED for path in files)
+    packed = any(map(packing, files))
     if packed or len(header.delimiter) > 1 or any(b'"' in path.read_bytes() for path in files):
         return None
     read = csv.ReadOptions(
