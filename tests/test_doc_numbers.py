@@ -50,6 +50,14 @@ def test_movielens_in_the_readme(row, method):
     assert is_part(found, rows_of(DOCS / "results.md", "## movielens")[method])
 
 
+def test_tags_of_lastfm_in_the_concepts():
+    text = (DOCS / "concepts.md").read_text().partition("**A view, or features?**")[2]
+    scores = rows_of(DOCS / "results.md", "## lastfm:")
+    methods = ("PMvGE (tags as features)", "PMvGE (tags)")
+    wanted = [scores[method][0] for method in methods]  # AUC
+    assert re.findall(r"\b\d+\.\d\b", text.partition("\n\n")[0]) == wanted
+
+
 def test_als_on_the_page_for_users_of_other_libraries():
     text = (DOCS / "coming-from.md").read_text().partition("**Speed and quality.**")[2]
     scores = rows_of(DOCS / "results.md", "## movielens")
