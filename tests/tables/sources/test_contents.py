@@ -95,6 +95,8 @@ def test_json_keys_that_differ_in_case(write, rows) -> None:
     )
     numbered = [{"id": 1, "year": 1990, "year_1": 5}, {"id": 2, "year": 1991}]
     assert list(rows(write("n.json", json.dumps(numbered)))[0]) == ["id", "year", "year_1"]
+    empty = [{"id": 1, "year": 1990, "year_1": None}, {"id": 2, "year": 1991, "year_1": None}]
+    assert list(rows(write("e.json", json.dumps(empty)))[0]) == ["id", "year", "year_1"]
 
 
 def test_numbers_that_repeat_are_no_header(write, rows) -> None:

@@ -72,12 +72,13 @@ def _check_keys(
 ) -> None:
     """Raise TableError if keys differ in case only.
 
-    SQL names do not: DuckDB calls the second one ``year_1``, a key that no object has.
+    SQL names do not: DuckDB calls the second one ``Year_1``, a key that no object has.
     """
     known = {column.lower(): column for column in columns}
     for column in columns:
-        first = known.get(re.sub(r"_\d+$", "", column.lower()))
-        if first is None or first == column:
+        key = re.sub(r"_\d+$", "", column)
+        first = known.get(key.lower())
+        if first is None or first == key:
             continue
         query = f"SELECT 1 FROM {quote_ident(name)} WHERE {quote_ident(column)} IS NOT NULL LIMIT 1"
         if not fetch_all(db, query):
