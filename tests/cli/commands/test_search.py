@@ -172,6 +172,20 @@ def titles(films, read):
     return {row["film_id"]: row["title"] for row in read(films / "films.csv")}
 
 
+def test_tables_are_printed_for_twenty_entities(run, model, truth):
+    def search(n, *more):
+        flags = [flag for name in truth.users[:n] for flag in ("--id", name)]
+        return run("search", model, "--view", "users", *flags, "--among", "films", "-k", 1, *more)
+
+    printed = search(20)
+    assert printed.out.count("best of films") == 20
+    assert "are shown" not in printed.err
+    printed = search(21)
+    assert printed.out.count("best of films") == 20
+    assert "20 of 21 entities are shown; --json prints all" in printed.err
+    assert len(partners(search(21, "--json"))) == 21
+
+
 def test_names_are_shown_before_ids_and_found(run, model, films, read):
     called = titles(films, read)
     flags = ("--view", "users", "--id", "u00003", "--among", "films", "-k", 4)

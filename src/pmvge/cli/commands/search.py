@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +25,8 @@ from pmvge.errors import InputError, ParameterError, choose
 
 if TYPE_CHECKING:
     from pmvge.model import PMvGE
+
+SHOWN = 20  # entities whose partners are printed as tables
 
 
 def search(
@@ -168,13 +171,15 @@ def search(
     score = "similarity" if by == "similarity" else "expected_weight"
     names = loaded.describe()["views"][among]["name"]
     others = [column for column in shown if column != names]  # names have a column already
-    for result, best in zip(results, largest, strict=True):
+    for result, best in islice(zip(results, largest, strict=True), SHOWN):
         called = f"{result['name']} ({result['id']})" if "name" in result else result["id"]
         title = f"{view} {called}: best of {among}"
         if result["partners"]:
             _print(result, title, score, others, loaded.links_ is not None)
         else:
             print(visible(f"{view} {called}: {_why_none(best, among, min_weight)}"))
+    if len(results) > SHOWN:
+        print_notes([f"{SHOWN} of {len(results):,} entities are shown; --json prints all"])
     if by == "similarity" and any(p[score] > 1 for r in results for p in r["partners"]):
         print(visible(loaded.similarity_.explain()))
 
