@@ -143,6 +143,8 @@ def test_pmvge_takes_further_links_as_features() -> None:
     )
     made = methods.make_recommender("PMvGE", {"linked_features": ["film,genre"], **FAST})
     made.fit(graph, PAIR, 0)
+    assert not made.new_queries
+    assert not made.new_candidates
     model = made._model
     assert set(model.log_alpha_) == {PAIR}
     X = genre / np.maximum(np.linalg.norm(genre, axis=1, keepdims=True), 1)

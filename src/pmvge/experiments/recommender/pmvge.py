@@ -19,8 +19,8 @@ class Ours(Recommender):
     """PMvGE. ``features=False`` leaves out the features of both views.
 
     ``further`` lists other view pairs whose links are used, too, such as "artist,tag", and
-    ``linked_features`` those whose links are features: an artist has a column for each tag, and
-    rows have length 1. Unseen entities cannot have these features.
+    ``linked_features`` those whose links are features, in place of others: an artist has a column
+    for each tag, and rows have length 1. Unseen entities are then not placed by features.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Ours(Recommender):
         self._features = features
         self._further = view_pairs(further)
         self._linked_features = view_pairs(linked_features)
-        self.new_queries = self.new_candidates = features
+        self.new_queries = self.new_candidates = features and not linked_features
         self.first_links = self.settings["effects"] in ("auto", "vector")
 
     def fit(self, graph: MultiViewGraph, pair: Pair, seed: int) -> None:
